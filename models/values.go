@@ -1,0 +1,88 @@
+package models
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Bool is a boolean that accepts every spelling people use (true, false, 1, 0,
+// yes, no, on, off, in any case) and refuses everything else. It is written as
+// true or false, so that no two layers can read it differently.
+type Bool bool
+
+// ParseBool reads a Bool.
+func ParseBool(s string) (Bool, error) {
+	switch strings.ToLower(s) {
+	case "true", "1", "yes", "on":
+		return true, nil
+	case "false", "0", "no", "off":
+		return false, nil
+	}
+	return false, fmt.Errorf("%q is not a boolean; write true or false", s)
+}
+
+// UnmarshalText reads any accepted spelling.
+func (b *Bool) UnmarshalText(t []byte) error {
+	v, err := ParseBool(string(t))
+	if err != nil {
+		return err
+	}
+	*b = v
+	return nil
+}
+
+// IntList is a list of positive integers that may be written as a YAML list,
+// one number, "8x16x32", "8 16 32" or "8,16,32".
+type IntList []int
+
+// UnmarshalText reads the one-string spellings.
+func (l *IntList) UnmarshalText(t []byte) error {
+	v, err := ParseIntList(string(t))
+	if err != nil {
+		return err
+	}
+	*l = v
+	return nil
+}
+
+// ParseIntList reads "8x16x32", "8 16 32", "8,16,32" or "8".
+func ParseIntList(s string) (IntList, error) {
+	fields := strings.FieldsFunc(s, func(r rune) bool {
+		return r == 'x' || r == 'X' || r == ',' || r == ' ' || r == '\t' || r == '\n'
+	})
+	if len(fields) == 0 {
+		return nil, fmt.Errorf("%q holds no number; write a list such as [8, 16, 32] or 8x16x32", s)
+	}
+	out := make(IntList, 0, len(fields))
+	for _, f := range fields {
+		n, err := strconv.Atoi(f)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%q in %q is not a positive whole number", f, s)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// Scalar is one YAML scalar kept as written, for sweep values whose type is
+// that of the key they are put in.
+type Scalar string
+
+// UnmarshalText keeps the text.
+func (s *Scalar) UnmarshalText(t []byte) error { *s = Scalar(t); return nil }
+
+// EnvMap holds variables that a file sets: name → value. A value may be empty,
+// which differs from not being set. Numbers and booleans in YAML arrive as they
+// are written.
+type EnvMap map[string]EnvValue
+
+// EnvValue is one variable as a file sets it: a plain scalar, or a mapping
+// {value: …, custom: true} for a name that no known reader uses.
+type EnvValue struct {
+	Value  string `yaml:"value"`
+	Custom Bool   `yaml:"custom,omitempty"`
+}
+
+// UnmarshalText reads the plain scalar form.
+func (v *EnvValue) UnmarshalText(t []byte) error { v.Value = string(t); return nil }

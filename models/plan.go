@@ -57,6 +57,8 @@ type Plan struct {
 //	@{self.rdma.0}   the first of them
 //	@{self.tc}       RDMA traffic class in force on that node
 //	@{self.sl}       RDMA service level in force on that node
+//	@{result.dir}    directory for the result files of a client or eval, as the
+//	                 process sees it
 //
 // An environment variable whose value expands to "" because a fact is not
 // known on the node is not set at all.

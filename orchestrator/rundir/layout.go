@@ -1,0 +1,60 @@
+package rundir
+
+import (
+	"path/filepath"
+	"strconv"
+)
+
+// Names inside a run directory.
+const (
+	MarkerFile    = ".disagg"
+	PlanFile      = "plan.json"
+	ScriptFile    = "job.slurm"
+	BinaryFile    = "bin/disagg"
+	SecretsFile   = "env/secrets"
+	ClaimFile     = "claim.json"
+	EventsFile    = "events.jsonl"
+	PreflightFile = "preflight.json"
+	ResultFile    = "result.json"
+	LogsDir       = "logs"
+	ResultsDir    = "results"
+	EnvDir        = "env"
+)
+
+// layoutVersion is written to the marker; a directory of another version is
+// refused, because its files may mean something else.
+const layoutVersion = 1
+
+// Dir is one run directory.
+type Dir struct {
+	path   string
+	marker Marker
+}
+
+// ID is the run id: the base name of the directory.
+func (d *Dir) ID() string { return filepath.Base(d.path) }
+
+// Path is the absolute path of the directory.
+func (d *Dir) Path() string { return d.path }
+
+// Marker says who made the directory and from what.
+func (d *Dir) Marker() Marker { return d.marker }
+
+// Join gives the absolute path of a name inside the directory.
+func (d *Dir) Join(name string) string { return filepath.Join(d.path, name) }
+
+// LogName is the name, relative to the run directory, of the log of one process
+// on one host.
+func LogName(process, host string) string {
+	return LogsDir + "/" + process + "." + host + ".log"
+}
+
+// PointName is the name, relative to the run directory, of the directory that
+// gets the client's results at one concurrency.
+func PointName(concurrency int) string {
+	return ResultsDir + "/c" + strconv.Itoa(concurrency)
+}
+
+// EvalName is the name, relative to the run directory, of the directory that
+// gets the evaluation's results.
+const EvalName = ResultsDir + "/eval"

@@ -1,0 +1,179 @@
+// Package result is the record of how a run ended: result.json. It is written
+// once, by the controller, after the last look at the nodes.
+package result
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/disagg/disagg/deploy"
+	"github.com/disagg/disagg/models"
+)
+
+// Outcome is how a run ended, in one word.
+type Outcome string
+
+// The outcomes.
+const (
+	OK        Outcome = "ok"
+	Failed    Outcome = "failed"
+	Cancelled Outcome = "cancelled" // a signal, scancel, the time limit
+)
+
+// Result is the whole record.
+type Result struct {
+	Run      string  `json:"run"`
+	Name     string  `json:"name"`
+	Tool     string  `json:"tool"`
+	Job      string  `json:"job,omitempty"` // scheduler's job id
+	PlanHash string  `json:"plan_sha256"`
+	Outcome  Outcome `json:"outcome"`
+	// ExitCode is the exit status of the controller, Exit its name.
+	ExitCode int    `json:"exit_code"`
+	Exit     string `json:"exit"`
+
+	Started  time.Time `json:"started"`
+	Finished time.Time `json:"finished"`
+
+	// Cause is the first failure that is not the effect of another one.
+	Cause *Failure `json:"cause,omitempty"`
+	// Consequences are the failures that came with it.
+	Consequences []Failure `json:"consequences,omitempty"`
+
+	Stages []Stage `json:"stages"`
+	// Points are the requested client points and the evaluation, each of them,
+	// whatever became of it.
+	Points []Point `json:"points,omitempty"`
+	Nodes  []Node  `json:"nodes,omitempty"`
+
+	// Topology is the plan's, never derived again from an environment.
+	Topology models.Topology `json:"topology"`
+	// Images are image references and the digest every node ran.
+	Images map[string]string `json:"images,omitempty"`
+
+	// Looked names the nodes that were looked at after the stop.
+	Looked []string `json:"looked,omitempty"`
+	// Leftovers are the nodes on which something was left or could not be
+	// looked for. Empty with every node in Looked: nothing was left.
+	Leftovers []deploy.Leftovers `json:"leftovers,omitempty"`
+
+	// Unproven lists what this run did not check, and why.
+	Unproven []string `json:"unproven,omitempty"`
+	// Waivers are checks demoted by the recipe, with its reasons; Allowed are
+	// consistency rules it knowingly broke.
+	Waivers  map[string]string `json:"waivers,omitempty"`
+	Allowed  map[string]string `json:"allowed,omitempty"`
+	Warnings []string          `json:"warnings,omitempty"`
+	// Next are commands worth running now.
+	Next []string `json:"next,omitempty"`
+}
+
+// Failure is one thing that went wrong.
+type Failure struct {
+	Time  time.Time `json:"time"`
+	Stage string    `json:"stage"`
+	// What happened, one sentence.
+	What    string `json:"what"`
+	Process string `json:"process,omitempty"`
+	Node    string `json:"node,omitempty"`
+	// Exit is set when a process ended.
+	Exit *deploy.Exit `json:"exit,omitempty"`
+	// Log are the last lines of the process, LogFile where the rest is.
+	Log       []string   `json:"log,omitempty"`
+	LogFile   string     `json:"log_file,omitempty"`
+	Diagnosis *Diagnosis `json:"diagnosis,omitempty"`
+}
+
+// Diagnosis explains a log line.
+type Diagnosis struct {
+	Signature string `json:"signature"`
+	Line      string `json:"line"`
+	Meaning   string `json:"meaning"`
+	Remedy    string `json:"remedy"`
+}
+
+// StageStatus is how a stage ended.
+type StageStatus string
+
+// The ways a stage ends.
+const (
+	StageOK        StageStatus = "ok"
+	StageFailed    StageStatus = "failed"
+	StageSkipped   StageStatus = "skipped" // not done; Note says why
+	StageCancelled StageStatus = "cancelled"
+)
+
+// Stage is one stage of the run.
+type Stage struct {
+	Name    string      `json:"name"`
+	Status  StageStatus `json:"status"`
+	Started time.Time   `json:"started"`
+	Seconds float64     `json:"seconds"`
+	Note    string      `json:"note,omitempty"`
+}
+
+// PointStatus is what became of one requested point.
+type PointStatus string
+
+// The states of a point.
+const (
+	PointOK      PointStatus = "ok"
+	PointFailed  PointStatus = "failed"
+	PointMissing PointStatus = "missing" // never ran, or broke off
+)
+
+// Point is one client point, or the evaluation.
+type Point struct {
+	Name        string      `json:"name"` // c16, eval
+	Concurrency int         `json:"concurrency,omitempty"`
+	Status      PointStatus `json:"status"`
+	ExitCode    *int        `json:"exit_code,omitempty"` // nil: it never exited
+	Seconds     float64     `json:"seconds,omitempty"`
+	Files       []File      `json:"files,omitempty"`
+	Note        string      `json:"note,omitempty"`
+}
+
+// File is one result file, relative to the run directory.
+type File struct {
+	Path  string `json:"path"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Node is one node of the run.
+type Node struct {
+	Name string `json:"name"`
+	Host string `json:"host,omitempty"`
+	Addr string `json:"addr,omitempty"`
+	// Plan are the plan nodes it stood for; empty: a spare that was not needed.
+	Plan []int  `json:"plan,omitempty"`
+	Note string `json:"note,omitempty"` // lost, unfit
+}
+
+// Read reads a result. A run that has not ended has none: nil, nil.
+func Read(path string) (*Result, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read result: %w", err)
+	}
+	var r Result
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("read result %s: %w", path, err)
+	}
+	return &r, nil
+}
+
+// Encode gives the file's bytes.
+func (r *Result) Encode() ([]byte, error) {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("write result: %w", err)
+	}
+	return append(data, '\n'), nil
+}

@@ -70,6 +70,19 @@ func (l *Lab) CommandAt(ctx context.Context, w Where, args ...string) *exec.Cmd 
 	return cmd
 }
 
+// Interactive runs a command with this process's terminal, on the controller or
+// on a node, to its end.
+func (l *Lab) Interactive(node string, args ...string) error {
+	if node != "" && l.pid(node) == 0 {
+		return fmt.Errorf("enter %q: the lab has %s, and it must be on", node, strings.Join(l.Nodes(), " "))
+	}
+	cmd := l.CommandAt(context.Background(), Where{Node: node}, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = nil // a group of its own could not read from the terminal
+	cmd.Env = append(cmd.Env, "TERM="+os.Getenv("TERM"))
+	return cmd.Run()
+}
+
 // Run runs a command on the controller node to its end and returns its
 // standard output; its error holds what it wrote to standard error.
 func (l *Lab) Run(args ...string) (string, error) { return l.output(Where{}, args) }
@@ -237,7 +250,7 @@ func GoBuild(root, path, pkg string) error {
 			return err
 		}
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-o", tmp, pkg)
+	cmd := exec.Command("go", "build", "-o", tmp, pkg)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

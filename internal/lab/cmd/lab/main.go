@@ -3,32 +3,87 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"os/exec"
+	"strings"
 
+	"github.com/disagg/disagg/internal/lab"
 	"github.com/disagg/disagg/internal/lab/labd"
 )
 
+const usage = `usage: lab up [-dir DIR] [-nodes N]     start a cluster; it stays until down
+       lab down [-dir DIR]              take it down whole
+       lab shell [-dir DIR] [NODE]      a shell on the controller, or on NODE
+       lab run [-dir DIR] PROGRAM ...   run a program on the controller`
+
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	err := run(os.Args[1:])
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() > 0 {
+		os.Exit(exit.ExitCode())
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "lab:", err)
 		os.Exit(1)
 	}
 }
 
 func run(args []string) error {
-	if len(args) < 2 {
-		return errors.New("usage")
+	if len(args) == 0 {
+		return errors.New(usage)
 	}
-	switch args[0] {
-	case "supervise":
-		return labd.Supervise(args[1], len(args) > 2 && args[2] == "hold", os.Stdin, os.Stdout)
-	case "ctl":
-		return labd.RunCtl(args[1])
-	case "node-join":
-		return labd.JoinNode(args[1], args[2])
-	case "node":
-		return labd.RunNode(args[1], args[2])
+	verb, rest := args[0], args[1:]
+	if inside, ok := processes()[verb]; ok {
+		return inside(rest)
 	}
-	return fmt.Errorf("unknown command %q", args[0])
+	flags := flag.NewFlagSet("lab "+verb, flag.ContinueOnError)
+	dir := flags.String("dir", "/var/tmp/disagg-lab-up", "the lab's directory")
+	nodes := flags.Int("nodes", 4, "number of nodes (up)")
+	if err := flags.Parse(rest); err != nil {
+		return err
+	}
+	switch verb {
+	case "up":
+		return up(*dir, *nodes)
+	case "down":
+		return lab.Down(*dir)
+	case "shell":
+		return enter(*dir, flags.Arg(0), "bash", "-i")
+	case "run":
+		return enter(*dir, "", flags.Args()...)
+	}
+	return errors.New(usage)
+}
+
+// processes are the lab's own, which it starts from this binary. Their first
+// argument is the lab's directory, a node's name may follow.
+func processes() map[string]func([]string) error {
+	return map[string]func([]string) error{
+		"supervise": func(a []string) error {
+			return labd.Supervise(a[0], len(a) > 1, os.Stdin, os.Stdout)
+		},
+		"ctl":       func(a []string) error { return labd.RunCtl(a[0]) },
+		"node-join": func(a []string) error { return labd.JoinNode(a[0], a[1]) },
+		"node":      func(a []string) error { return labd.RunNode(a[0], a[1]) },
+	}
+}
+
+func up(dir string, n int) error {
+	l, err := lab.Up(dir, n)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(os.Stdout, "%s are up; %s is shared and goes with the lab\n", strings.Join(l.Nodes(), " "), l.Dir())
+	return err
+}
+
+// enter runs a program in the lab with this process's terminal.
+func enter(dir, node string, argv ...string) error {
+	l, err := lab.Open(dir)
+	if err != nil {
+		return err
+	}
+	return l.Interactive(node, argv...)
 }

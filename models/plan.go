@@ -159,6 +159,9 @@ type EnvVar struct {
 	Secret bool `json:"secret,omitempty"`
 	// Expand says that Value holds placeholders.
 	Expand bool `json:"expand,omitempty"`
+	// Prepend says that Value goes before what the image has under this name,
+	// with a colon between; where the image has nothing, Value is all.
+	Prepend bool `json:"prepend,omitempty"`
 	// Origin says who set it: default, catalog:FILE, site:FILE:LINE,
 	// recipe:FILE:LINE, forward, adapter, flag.
 	Origin string `json:"origin"`

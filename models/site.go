@@ -64,15 +64,15 @@ type SlurmSite struct {
 
 // SSHSite holds how nodes are reached by ssh.
 type SSHSite struct {
-	User          string   `yaml:"user,omitempty"`
-	Port          int      `yaml:"port,omitempty"`
-	Identity      []string `yaml:"identity,omitempty"`    // private key files
-	Config        string   `yaml:"config,omitempty"`      // ssh_config file; default the user's
-	KnownHosts    []string `yaml:"known_hosts,omitempty"` // default the user's and the system's
-	ProxyJump     string   `yaml:"proxy_jump,omitempty"`
-	MaxHandshakes int      `yaml:"max_handshakes,omitempty"` // at once for one sshd; default 8
+	User          string   `yaml:"user,omitempty" json:"user,omitempty"`
+	Port          int      `yaml:"port,omitempty" json:"port,omitempty"`
+	Identity      []string `yaml:"identity,omitempty" json:"identity,omitempty"`       // private key files
+	Config        string   `yaml:"config,omitempty" json:"config,omitempty"`           // ssh_config file; default the user's
+	KnownHosts    []string `yaml:"known_hosts,omitempty" json:"known_hosts,omitempty"` // default the user's and the system's
+	ProxyJump     string   `yaml:"proxy_jump,omitempty" json:"proxy_jump,omitempty"`
+	MaxHandshakes int      `yaml:"max_handshakes,omitempty" json:"max_handshakes,omitempty"` // at once for one sshd; default 8
 	// Dir is where the tool puts its binary on a node; default /tmp/disagg-<uid>.
-	Dir string `yaml:"dir,omitempty"`
+	Dir string `yaml:"dir,omitempty" json:"dir,omitempty"`
 }
 
 // ContainerSite holds how containers run on this site.
@@ -105,18 +105,18 @@ type ContainerSite struct {
 type NetworkSite struct {
 	// Interface is one name, or a comma-separated list of which the first that
 	// exists on a node counts; empty: the interface of the default route.
-	Interface string `yaml:"interface,omitempty"`
+	Interface string `yaml:"interface,omitempty" json:"interface,omitempty"`
 }
 
 // RDMASite describes the RDMA fabric as the engines use it.
 type RDMASite struct {
 	// Devices are RDMA device names; empty: discovered on each node.
-	Devices      []string `yaml:"devices,omitempty"`
-	TrafficClass *int     `yaml:"traffic_class,omitempty"` // 4 × DSCP; nil: derived from the NICs' QoS
-	ServiceLevel *int     `yaml:"service_level,omitempty"`
-	GIDIndex     *int     `yaml:"gid_index,omitempty"`
+	Devices      []string `yaml:"devices,omitempty" json:"devices,omitempty"`
+	TrafficClass *int     `yaml:"traffic_class,omitempty" json:"traffic_class,omitempty"` // 4 × DSCP; nil: derived from the NICs' QoS
+	ServiceLevel *int     `yaml:"service_level,omitempty" json:"service_level,omitempty"`
+	GIDIndex     *int     `yaml:"gid_index,omitempty" json:"gid_index,omitempty"`
 	// NIC is ionic, bnxt or mlx5; empty: discovered.
-	NIC string `yaml:"nic,omitempty"`
+	NIC string `yaml:"nic,omitempty" json:"nic,omitempty"`
 }
 
 // ModelsSite says where weights are found on the nodes.
@@ -129,18 +129,18 @@ type ModelsSite struct {
 
 // Exclude is one node list not to be used.
 type Exclude struct {
-	Nodes   string   `yaml:"nodes"` // hostlist
-	Reason  string   `yaml:"reason"`
-	Since   string   `yaml:"since,omitempty"`   // date, YYYY-MM-DD
-	Expires string   `yaml:"expires,omitempty"` // date; from then on the entry is ignored with a warning
-	Engines []string `yaml:"engines,omitempty"` // only for these engines
-	Models  []string `yaml:"models,omitempty"`  // only for these models
+	Nodes   string   `yaml:"nodes" json:"nodes"` // hostlist
+	Reason  string   `yaml:"reason" json:"reason"`
+	Since   string   `yaml:"since,omitempty" json:"since,omitempty"`     // date, YYYY-MM-DD
+	Expires string   `yaml:"expires,omitempty" json:"expires,omitempty"` // date; from then on the entry is ignored with a warning
+	Engines []string `yaml:"engines,omitempty" json:"engines,omitempty"` // only for these engines
+	Models  []string `yaml:"models,omitempty" json:"models,omitempty"`   // only for these models
 }
 
 // NodeProfile overrides site settings for some nodes.
 type NodeProfile struct {
-	Nodes     string   `yaml:"nodes"` // hostlist or glob
-	Interface string   `yaml:"interface,omitempty"`
-	RDMA      RDMASite `yaml:"rdma,omitempty"`
-	Env       EnvMap   `yaml:"env,omitempty"`
+	Nodes     string   `yaml:"nodes" json:"nodes"` // hostlist or glob
+	Interface string   `yaml:"interface,omitempty" json:"interface,omitempty"`
+	RDMA      RDMASite `yaml:"rdma,omitempty" json:"rdma,omitempty"`
+	Env       EnvMap   `yaml:"env,omitempty" json:"env,omitempty"`
 }

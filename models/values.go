@@ -80,8 +80,8 @@ type EnvMap map[string]EnvValue
 // EnvValue is one variable as a file sets it: a plain scalar, or a mapping
 // {value: …, custom: true} for a name that no known reader uses.
 type EnvValue struct {
-	Value  string `yaml:"value"`
-	Custom Bool   `yaml:"custom,omitempty"`
+	Value  string `yaml:"value" json:"value"`
+	Custom Bool   `yaml:"custom,omitempty" json:"custom,omitempty"`
 }
 
 // UnmarshalText reads the plain scalar form.

@@ -1,0 +1,183 @@
+package signature
+
+import (
+	"bytes"
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// maxLine bounds how much of one line is looked at. The beginning of a longer
+// line is matched, the rest is skipped, so that memory stays bounded.
+const maxLine = 32 << 10
+
+// maxText bounds the text of a match.
+const maxText = 400
+
+// Scanner finds signatures in a stream of log bytes. Write it the log, then ask
+// for Matches. The zero value is not ready; use NewScanner.
+type Scanner struct {
+	table   []compiled
+	marks   []phaseMark
+	phase   Phase
+	line    int
+	partial []byte
+	skip    bool // inside a line longer than maxLine
+	found   map[string]*Match
+}
+
+type compiled struct {
+	Signature
+	re  *regexp.Regexp
+	any [][]byte
+}
+
+// NewScanner returns a Scanner for the log of one kind of program: an engine's
+// name or "router". Entries of other programs are not tried.
+func NewScanner(program string) *Scanner {
+	s := &Scanner{marks: phaseMarks(), phase: PhaseStart, found: map[string]*Match{}}
+	for _, sig := range Table() {
+		if sig.Engine != "" && sig.Engine != program {
+			continue
+		}
+		c := compiled{Signature: sig}
+		if sig.Pattern != "" {
+			c.re = regexp.MustCompile(sig.Pattern)
+		}
+		for _, a := range sig.Any {
+			c.any = append(c.any, []byte(a))
+		}
+		s.table = append(s.table, c)
+	}
+	return s
+}
+
+// Write takes the next bytes of the log. It never fails. A carriage return ends
+// a line as a newline does: progress bars are many lines to a matcher.
+func (s *Scanner) Write(p []byte) (int, error) {
+	rest := p
+	for len(rest) > 0 {
+		i := bytes.IndexAny(rest, "\r\n")
+		if i < 0 {
+			s.hold(rest)
+			break
+		}
+		s.hold(rest[:i])
+		s.flush()
+		// "\r\n" is one end, and "\r" alone moves within a line of the file.
+		if rest[i] == '\n' {
+			s.line++
+		}
+		rest = rest[i+1:]
+	}
+	return len(p), nil
+}
+
+// hold keeps the bytes of an unfinished line, as far as they are looked at.
+func (s *Scanner) hold(b []byte) {
+	if s.skip {
+		return
+	}
+	if room := maxLine - len(s.partial); len(b) >= room {
+		b, s.skip = b[:room], true
+	}
+	s.partial = append(s.partial, b...)
+}
+
+func (s *Scanner) flush() {
+	if len(s.partial) > 0 {
+		s.match(s.partial)
+	}
+	s.partial, s.skip = s.partial[:0], false
+}
+
+func (s *Scanner) match(raw []byte) {
+	// Most lines hold nothing to clean, and all of them are compared.
+	line := raw
+	var text string
+	if dirty(raw) {
+		text = Clean(raw)
+		line = []byte(text)
+	}
+	if p, ok := phaseOf(line, s.marks); ok {
+		s.phase = p
+	}
+	for i := range s.table {
+		c := &s.table[i]
+		if c.Phase != "" && c.Phase != s.phase || !containsAny(line, c.any) || c.re != nil && !c.re.Match(line) {
+			continue
+		}
+		if m, ok := s.found[c.ID]; ok {
+			m.Count++
+			return
+		}
+		if text == "" {
+			text = Clean(line)
+		}
+		s.found[c.ID] = &Match{Signature: c.Signature, Line: s.line + 1, Text: cut(text), Count: 1}
+		return // the table's order decides which entry explains a line
+	}
+}
+
+func dirty(b []byte) bool {
+	for _, c := range b {
+		if c < 0x20 || c >= 0x7f {
+			return true
+		}
+	}
+	return false
+}
+
+func containsAny(line []byte, texts [][]byte) bool {
+	for _, t := range texts {
+		if bytes.Contains(line, t) {
+			return true
+		}
+	}
+	return false
+}
+
+func cut(text string) string {
+	text = strings.TrimSpace(text)
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + " …"
+}
+
+// Matches gives what was found so far, the earliest line first.
+func (s *Scanner) Matches() []Match {
+	s.flush()
+	out := make([]Match, 0, len(s.found))
+	for _, m := range s.found {
+		out = append(out, *m)
+	}
+	slices.SortFunc(out, func(a, b Match) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), strings.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
+// Phase is how far the program came, as far as the log tells.
+func (s *Scanner) Phase() Phase { return s.phase }
+
+// Lines finds signatures in lines.
+func Lines(program string, lines []string) []Match {
+	s := NewScanner(program)
+	for _, l := range lines {
+		_, _ = s.Write([]byte(l + "\n"))
+	}
+	return s.Matches()
+}
+
+// Best picks the match that explains the failure: the earliest of the strongest
+// grade.
+func Best(matches []Match) (Match, bool) {
+	if len(matches) == 0 {
+		return Match{}, false
+	}
+	return slices.MinFunc(matches, func(a, b Match) int {
+		return cmp.Or(cmp.Compare(a.Grade, b.Grade), cmp.Compare(a.Line, b.Line))
+	}), true
+}

@@ -12,6 +12,9 @@ type EnvEntry struct {
 	Name   string `json:"name"`
 	Value  []byte `json:"value"`
 	Secret bool   `json:"secret,omitempty"`
+	// Prepend puts Value before what the image has under this name, with a colon
+	// between; where the image has nothing, Value is all.
+	Prepend bool `json:"prepend,omitempty"`
 }
 
 // Workload is one process to run on one node, fully resolved.
@@ -35,6 +38,10 @@ type Workload struct {
 	Grace   time.Duration `json:"grace"`
 	// Labels are put on the container beside disagg.run and disagg.workload.
 	Labels map[string]string `json:"labels,omitempty"`
+	// Stdin is what the program reads; empty means /dev/null.
+	Stdin []byte `json:"stdin,omitempty"`
+	// ReceiptKey keys the sums of secrets in the receipt.
+	ReceiptKey []byte `json:"receipt_key,omitempty"`
 }
 
 // EventKind names what happened to a workload.
@@ -51,6 +58,14 @@ const (
 	EventExited EventKind = "exited"
 	// EventGone: the container or process group no longer exists.
 	EventGone EventKind = "gone"
+	// EventDetached: the node is not heard of at present; its workloads run on
+	// until the lease ends. No workload is named.
+	EventDetached EventKind = "detached"
+	// EventAttached: the node is heard of again; nothing was missed.
+	EventAttached EventKind = "attached"
+	// EventTerminating: the agent was told to end by somebody else (Slurm sends
+	// TERM when a job is cancelled) and is stopping every workload.
+	EventTerminating EventKind = "terminating"
 )
 
 // Event is something that happened to a workload on a node.
@@ -70,6 +85,8 @@ type Event struct {
 	// the workload's processes (EventProgress).
 	LogBytes int64 `json:"log_bytes,omitempty"`
 	RSSBytes int64 `json:"rss_bytes,omitempty"`
+	// Detail says why, where the kind alone does not (EventDetached).
+	Detail string `json:"detail,omitempty"`
 }
 
 // Exit is how a program ended.
@@ -85,8 +102,8 @@ type Exit struct {
 }
 
 // Receipt is the environment as the process inside reported it, before it
-// became the program. Values of secrets are HMAC-SHA256 sums under the run's
-// receipt key, in hex.
+// became the program. Values of secrets, and of whatever has a secret's name
+// (models/env.Secret), are HMAC-SHA256 sums under the run's receipt key, in hex.
 type Receipt struct {
 	Workload string       `json:"workload"`
 	Env      []ReceiptVar `json:"env"`
@@ -123,6 +140,16 @@ type NodeInfo struct {
 	RDMA []string `json:"rdma,omitempty"`
 	// ReservedPorts is ip_local_port_range, low and high.
 	EphemeralPorts [2]int `json:"ephemeral_ports"`
+}
+
+// ImageInfo is one container image as a node has it.
+type ImageInfo struct {
+	ID          string   `json:"id"` // content id, the same for the same bytes
+	RepoDigests []string `json:"repo_digests,omitempty"`
+	Entrypoint  []string `json:"entrypoint,omitempty"`
+	User        string   `json:"user,omitempty"`
+	SizeBytes   int64    `json:"size_bytes"`
+	Pulled      bool     `json:"pulled,omitempty"` // it was not there and has been pulled
 }
 
 // ExecRequest runs one command on a node, outside any container.

@@ -96,7 +96,11 @@ func (d *Document) pairs(path string, n *yaml.Node, f func(key *yaml.Node, at st
 
 func (d *Document) structure(path string, n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.MappingNode {
-		d.wrongKind(path, n, "a mapping (key: value)")
+		want := "a mapping (key: value)"
+		if HasTextForm(v.Type()) {
+			want = "one value or " + want
+		}
+		d.wrongKind(path, n, want)
 		return
 	}
 	fields := Fields(v.Type())

@@ -141,6 +141,9 @@ func (d *Document) Failed(path string) bool {
 	}
 }
 
+// Excuse keeps silent about the value at path: it is set elsewhere.
+func (d *Document) Excuse(path string) { d.failed[path] = true }
+
 // Err returns all mistakes in the order of the file as FieldErrors, or nil.
 func (d *Document) Err() error { return d.errs.Sort().Err() }
 

@@ -65,7 +65,8 @@ func (es FieldErrors) Err() error {
 // Sort orders the mistakes by file and place and drops exact repetitions.
 func (es FieldErrors) Sort() FieldErrors {
 	slices.SortStableFunc(es, func(a, b FieldError) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col),
+			strings.Compare(a.Path, b.Path), strings.Compare(a.Msg, b.Msg))
 	})
 	return slices.Compact(es)
 }

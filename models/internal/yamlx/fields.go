@@ -3,6 +3,7 @@ package yamlx
 import (
 	"encoding"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -13,8 +14,7 @@ type Field struct {
 	// Index leads to the field (reflect.Value.FieldByIndex).
 	Index []int
 	Type  reflect.Type
-	// Omitempty says that the key may be left out.
-	Omitempty bool
+	Rules Rules
 }
 
 // Fields returns the keys of struct type t in the order of its declaration: the
@@ -32,7 +32,9 @@ func Fields(t reflect.Type) []Field {
 				out = append(out, inner)
 			}
 		case f.IsExported() && name != "" && name != "-":
-			out = append(out, Field{Key: name, Index: []int{i}, Type: f.Type, Omitempty: options == "omitempty"})
+			rules := rulesOf(f.Tag)
+			rules.Required = options != "omitempty"
+			out = append(out, Field{Key: name, Index: []int{i}, Type: f.Type, Rules: rules})
 		}
 	}
 	return out
@@ -44,6 +46,35 @@ var textType = reflect.TypeFor[encoding.TextUnmarshaler]()
 // UnmarshalText.
 func HasTextForm(t reflect.Type) bool { return reflect.PointerTo(t).Implements(textType) }
 
+// Lookup finds the field that a path of keys leads to, starting at struct type
+// t. A key inside a map counts as the map's field, with the map's item type.
+func Lookup(t reflect.Type, path []string) (Field, bool) {
+	for i, key := range path {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		var f Field
+		switch t.Kind() {
+		case reflect.Struct:
+			fields := Fields(t)
+			at := slices.IndexFunc(fields, func(f Field) bool { return f.Key == key })
+			if at < 0 {
+				return Field{}, false
+			}
+			f = fields[at]
+		case reflect.Map:
+			f = Field{Key: key, Type: t.Elem()}
+		default:
+			return Field{}, false
+		}
+		if i == len(path)-1 {
+			return f, true
+		}
+		t = f.Type
+	}
+	return Field{}, false
+}
+
 // places returns the paths, below struct type t, of keys with the given name.
 func places(t reflect.Type, key, path string) []string {
 	var out []string
@@ -53,9 +84,15 @@ func places(t reflect.Type, key, path string) []string {
 			out = append(out, at)
 		}
 		inner := f.Type
-		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
-			if inner.Kind() == reflect.Slice {
+		for {
+			switch inner.Kind() {
+			case reflect.Slice:
 				at += "[]"
+			case reflect.Map:
+				at += ".*"
+			}
+			if k := inner.Kind(); k != reflect.Pointer && k != reflect.Slice && k != reflect.Map {
+				break
 			}
 			inner = inner.Elem()
 		}

@@ -4,138 +4,193 @@ package models
 // workers, the router in front of them and the client that measures them.
 // It names nothing of a cluster; that is the Site's.
 type Recipe struct {
-	APIVersion string `yaml:"apiVersion"` // must be APIVersion
-	Kind       string `yaml:"kind"`       // must be KindRecipe
+	// APIVersion is disagg/v1.
+	APIVersion string `yaml:"apiVersion" enum:"disagg/v1"`
+	// Kind is Recipe.
+	Kind string `yaml:"kind" enum:"Recipe"`
 	// Name is the run's name; it becomes part of directory and job names:
 	// letters, digits, '.', '_' and '-', at most 64 bytes.
-	Name string `yaml:"name"`
+	Name string `yaml:"name" is:"name"`
 	// Model is a key of the catalog.
-	Model string `yaml:"model"`
+	Model string `yaml:"model" is:"word"`
 	// ModelPath overrides where the weights are on the nodes; empty: the
 	// site's search paths and the catalog's directory name decide.
-	ModelPath string `yaml:"model_path,omitempty"`
+	ModelPath string `yaml:"model_path,omitempty" is:"path"`
 	// Engine is sglang, vllm or atom.
-	Engine string `yaml:"engine"`
+	Engine string `yaml:"engine" enum:"sglang|vllm|atom"`
 	// Scenario picks the catalog's settings: "fixed" (fixed input and output
 	// lengths, the default) or "agentic" (trace replay).
-	Scenario string `yaml:"scenario,omitempty"`
+	Scenario string `yaml:"scenario,omitempty" enum:"fixed|agentic"`
 	// Image is the engine's container image. With runtime none it may be empty.
-	Image string `yaml:"image,omitempty"`
-	// Shell is "" (exec the engine directly) or "login" (through the image's
-	// login shell, for images that set PATH there).
-	Shell string `yaml:"shell,omitempty"`
+	Image string `yaml:"image,omitempty" is:"image"`
+	// Shell is "login" for images that set PATH in their login shell; empty: the
+	// catalog's, else the engine is started directly.
+	Shell string `yaml:"shell,omitempty" enum:"login"`
 
-	Prefill   *Role `yaml:"prefill,omitempty"`
-	Decode    *Role `yaml:"decode,omitempty"`
-	Aggregate *Role `yaml:"aggregate,omitempty"` // instead of prefill and decode
+	// Prefill are the workers that read prompts.
+	Prefill *Role `yaml:"prefill,omitempty"`
+	// Decode are the workers that write answers.
+	Decode *Role `yaml:"decode,omitempty"`
+	// Aggregate are workers that do both, instead of prefill and decode.
+	Aggregate *Role `yaml:"aggregate,omitempty"`
 
+	// Speculative asks for multi-token prediction; empty: off.
 	Speculative *Speculative `yaml:"speculative,omitempty"`
-	KVOffload   *KVOffload   `yaml:"kv_offload,omitempty"`
+	// KVOffload asks for a KV cache tier in host memory; empty: none.
+	KVOffload *KVOffload `yaml:"kv_offload,omitempty"`
 	// Transfer overrides the KV transfer backend that the catalog chose
 	// (mori, mooncake, nixl, …); empty: the catalog's.
-	Transfer string `yaml:"transfer,omitempty"`
+	Transfer string `yaml:"transfer,omitempty" is:"word"`
 	// Metrics makes the engines export Prometheus metrics.
 	Metrics Bool `yaml:"metrics,omitempty"`
 
+	// Router describes the router; empty: the engine's own with the catalog's
+	// settings.
 	Router *RouterSpec `yaml:"router,omitempty"`
+	// Client is the load; empty: none.
 	Client *ClientSpec `yaml:"client,omitempty"`
-	Evals  *EvalSpec   `yaml:"evals,omitempty"`
+	// Evals asks for an accuracy evaluation; empty: none.
+	Evals *EvalSpec `yaml:"evals,omitempty"`
 
 	// Env sets variables in every worker; Role.Env, RouterSpec.Env and
 	// ClientSpec.Env set them for one scope.
-	Env EnvMap `yaml:"env,omitempty"`
+	Env EnvMap `yaml:"env,omitempty" keys:"env-name"`
 	// Forward names variables of the submitting environment (globs allowed)
 	// that go to every worker; ClientSpec.Forward and RouterSpec.Forward for
 	// those scopes.
-	Forward []string `yaml:"forward,omitempty"`
+	Forward []string `yaml:"forward,omitempty" is:"env-glob" unique:"yes"`
 
+	// Preflight decides what the checks of the nodes mean for this run.
 	Preflight PreflightPolicy `yaml:"preflight,omitempty"`
-	Timeouts  Timeouts        `yaml:"timeouts,omitempty"`
+	// Timeouts override the site's.
+	Timeouts Timeouts `yaml:"timeouts,omitempty"`
 	// TimeLimit is the job's wall time; zero: the site's.
-	TimeLimit Duration `yaml:"time_limit,omitempty"`
+	TimeLimit Duration `yaml:"time_limit,omitempty" min:"60000000000"`
 	// Spares is the number of extra nodes to allocate, used in place of nodes
 	// that preflight finds bad.
-	Spares int `yaml:"spares,omitempty"`
+	Spares int `yaml:"spares,omitempty" min:"0"`
 	// Sweep lists axes: a recipe key path to the values it takes. A recipe
 	// with axes expands to one run for each combination.
-	Sweep []SweepAxis `yaml:"sweep,omitempty"`
+	Sweep []SweepAxis `yaml:"sweep,omitempty" items:"1"`
 	// Allow names consistency rules that this recipe knowingly breaks, each
 	// with a reason; they stay visible in the plan and in the result.
-	Allow map[string]string `yaml:"allow,omitempty"`
+	Allow map[string]string `yaml:"allow,omitempty" keys:"rule" is:"reason"`
 }
 
 // Role describes the workers of one role.
 type Role struct {
-	Workers int `yaml:"workers"`         // number of workers, at least 1
-	Nodes   int `yaml:"nodes,omitempty"` // nodes for the role; zero: follows from workers and GPUs a worker
-	TP      int `yaml:"tp"`              // tensor parallel size of one worker: GPUs a worker = TP × PP
-	PP      int `yaml:"pp,omitempty"`    // pipeline parallel size, default 1
-	EP      int `yaml:"ep,omitempty"`    // expert parallel size, default 1 (off)
+	// Workers is the number of workers.
+	Workers int `yaml:"workers" min:"1"`
+	// Nodes is the number of nodes of the role; zero: it follows from the
+	// workers and their GPUs.
+	Nodes int `yaml:"nodes,omitempty" min:"1"`
+	// TP is the tensor parallel size of one worker, which has TP × PP GPUs.
+	TP int `yaml:"tp" min:"1"`
+	// PP is the pipeline parallel size.
+	PP int `yaml:"pp,omitempty" min:"1"`
+	// EP is the expert parallel size; 1: off.
+	EP int `yaml:"ep,omitempty" min:"1"`
 	// DPAttention turns on data-parallel attention (DP size = TP).
 	DPAttention Bool `yaml:"dp_attention,omitempty"`
 	// ContextLength in tokens; zero: the catalog's, then prefill's for decode.
-	ContextLength int `yaml:"context_length,omitempty"`
+	ContextLength int `yaml:"context_length,omitempty" min:"1"`
 	// ChunkedPrefillSize in tokens, a number or a formula; empty: catalog.
-	ChunkedPrefillSize string `yaml:"chunked_prefill_size,omitempty"`
+	ChunkedPrefillSize string `yaml:"chunked_prefill_size,omitempty" is:"formula"`
 	// MaxRunningRequests; zero: catalog and derivation.
-	MaxRunningRequests int `yaml:"max_running_requests,omitempty"`
+	MaxRunningRequests int `yaml:"max_running_requests,omitempty" min:"1"`
 	// MemFraction is the static memory fraction as written ("0.85"); empty: catalog.
-	MemFraction string `yaml:"mem_fraction,omitempty"`
+	MemFraction string `yaml:"mem_fraction,omitempty" is:"share"`
 	// Flags are engine flags, one entry a flag ("--flag value"); a flag that
-	// the catalog also sets replaces the catalog's.
-	Flags []string `yaml:"flags,omitempty"`
-	Env   EnvMap   `yaml:"env,omitempty"`
+	// the catalog also sets replaces the catalog's, and "!--flag" takes one of
+	// the catalog's away.
+	Flags []string `yaml:"flags,omitempty" is:"flag"`
+	// Env sets variables in the workers of this role.
+	Env EnvMap `yaml:"env,omitempty" keys:"env-name"`
 }
 
 // Speculative asks for multi-token prediction (MTP).
 type Speculative struct {
 	// Tokens is the speculative depth (MTP size); zero: off.
-	Tokens int `yaml:"tokens"`
+	Tokens int `yaml:"tokens" min:"0" max:"64"`
 }
 
 // KVOffload asks for a KV cache tier in host memory (HiCache) and beyond.
 type KVOffload struct {
-	Backend        string        `yaml:"backend"`                   // hicache
-	Tier           string        `yaml:"tier,omitempty"`            // L2 (host memory, default) or L3 (storage behind it)
-	Ratio          string        `yaml:"ratio,omitempty"`           // host pool ÷ device pool, as written
-	TotalDRAMGB    int           `yaml:"total_dram_gb,omitempty"`   // absolute budget of a node in GB (10^9); instead of ratio
-	HostPools      int           `yaml:"host_pools,omitempty"`      // host pools that share the budget, default 1
-	PageSize       int           `yaml:"page_size,omitempty"`       // tokens a page
-	IOBackend      string        `yaml:"io_backend,omitempty"`      // direct, kernel
-	MemLayout      string        `yaml:"mem_layout,omitempty"`      // page_first, page_first_direct, layer_first
-	WritePolicy    string        `yaml:"write_policy,omitempty"`    // write_through, write_back, …
-	PrefetchPolicy string        `yaml:"prefetch_policy,omitempty"` // best_effort, wait_complete, timeout
-	Storage        string        `yaml:"storage,omitempty"`         // mooncake with tier L3
-	Mooncake       *MooncakeSpec `yaml:"mooncake,omitempty"`
+	// Backend is hicache.
+	Backend string `yaml:"backend" enum:"hicache"`
+	// Tier is L2 (host memory, the default) or L3 (storage behind it).
+	Tier string `yaml:"tier,omitempty" enum:"L2|L3"`
+	// Ratio is the host pool ÷ the device pool, as written.
+	Ratio string `yaml:"ratio,omitempty" is:"positive"`
+	// TotalDRAMGB is the budget of a node in GB (10^9 bytes), instead of a ratio.
+	TotalDRAMGB int `yaml:"total_dram_gb,omitempty" min:"1"`
+	// HostPools is the number of host pools that share the budget; default 1.
+	HostPools int `yaml:"host_pools,omitempty" min:"1"`
+	// PageSize in tokens; zero: the catalog's.
+	PageSize int `yaml:"page_size,omitempty" min:"1"`
+	// IOBackend copies between host and device; empty: the catalog's.
+	IOBackend string `yaml:"io_backend,omitempty" enum:"direct|kernel"`
+	// MemLayout of the host pool; empty: the catalog's.
+	MemLayout string `yaml:"mem_layout,omitempty" enum:"layer_first|page_first|page_first_direct|page_head"`
+	// WritePolicy says when pages go to the tier below; empty: the catalog's.
+	WritePolicy string `yaml:"write_policy,omitempty" enum:"write_back|write_through|write_through_selective"`
+	// PrefetchPolicy says how long a request waits for pages of the store; empty:
+	// the catalog's.
+	PrefetchPolicy string `yaml:"prefetch_policy,omitempty" enum:"best_effort|wait_complete|timeout"`
+	// Storage is the store behind host memory; needs tier L3.
+	Storage string `yaml:"storage,omitempty" enum:"mooncake"`
+	// Mooncake tunes the store.
+	Mooncake *MooncakeSpec `yaml:"mooncake,omitempty"`
 }
 
 // MooncakeSpec tunes the Mooncake master that backs tier L3.
 type MooncakeSpec struct {
-	MasterPort    int    `yaml:"master_port,omitempty"`
-	MetadataPort  int    `yaml:"metadata_port,omitempty"`
-	MetricsPort   int    `yaml:"metrics_port,omitempty"`
-	Threads       int    `yaml:"threads,omitempty"`
-	HighWatermark string `yaml:"eviction_high_watermark,omitempty"`
-	Protocol      string `yaml:"protocol,omitempty"` // tcp, rdma
-	GlobalSegment string `yaml:"global_segment,omitempty"`
-	Device        string `yaml:"device,omitempty"`
-	MasterAddr    string `yaml:"master_addr,omitempty"` // an existing master; empty: start one
-	MetadataURL   string `yaml:"metadata_url,omitempty"`
-	Image         string `yaml:"image,omitempty"`
+	// MasterPort is the master's RPC port.
+	MasterPort int `yaml:"master_port,omitempty" min:"1" max:"65535"`
+	// MetadataPort is the port of its HTTP metadata server.
+	MetadataPort int `yaml:"metadata_port,omitempty" min:"1" max:"65535"`
+	// MetricsPort is the port of its metrics.
+	MetricsPort int `yaml:"metrics_port,omitempty" min:"1" max:"65535"`
+	// Threads is the number of its RPC threads.
+	Threads int `yaml:"threads,omitempty" min:"1"`
+	// HighWatermark is the used share of the store at which eviction begins.
+	HighWatermark string `yaml:"eviction_high_watermark,omitempty" is:"share"`
+	// Protocol moves the data: tcp or rdma.
+	Protocol string `yaml:"protocol,omitempty" enum:"tcp|rdma"`
+	// GlobalSegment is the memory that each worker lends to the store, such as 64gb.
+	GlobalSegment string `yaml:"global_segment,omitempty" is:"segment"`
+	// Device lists RDMA devices for the store; empty: those of the workers.
+	Device string `yaml:"device,omitempty" is:"devices"`
+	// MasterAddr is host:port of a master that runs already; empty: start one.
+	MasterAddr string `yaml:"master_addr,omitempty" is:"host-port"`
+	// MetadataURL is the metadata server of that master.
+	MetadataURL string `yaml:"metadata_url,omitempty" is:"url"`
+	// Image to start the master from; empty: the engine's.
+	Image string `yaml:"image,omitempty" is:"image"`
 }
 
 // RouterSpec describes the router.
 type RouterSpec struct {
-	Kind          string   `yaml:"kind,omitempty"` // sglang, vllm, moriio, atom, none; empty: the engine's own
-	Port          int      `yaml:"port,omitempty"` // default 30000
-	Policy        string   `yaml:"policy,omitempty"`
-	PrefillPolicy string   `yaml:"prefill_policy,omitempty"`
-	DecodePolicy  string   `yaml:"decode_policy,omitempty"`
-	Image         string   `yaml:"image,omitempty"`   // empty: the engine's image
-	Command       []string `yaml:"command,omitempty"` // replaces the program that starts the router; its flags follow
-	Flags         []string `yaml:"flags,omitempty"`
-	Env           EnvMap   `yaml:"env,omitempty"`
-	Forward       []string `yaml:"forward,omitempty"`
+	// Kind of router; "none": workers are asked directly; empty: the engine's own.
+	Kind string `yaml:"kind,omitempty" enum:"sglang|vllm|moriio|atom|none"`
+	// Port it listens on.
+	Port int `yaml:"port,omitempty" min:"1" max:"65535"`
+	// Policy is the routing policy, as the router names it; empty: the catalog's.
+	Policy string `yaml:"policy,omitempty" is:"word"`
+	// PrefillPolicy replaces Policy among prefill workers.
+	PrefillPolicy string `yaml:"prefill_policy,omitempty" is:"word"`
+	// DecodePolicy replaces Policy among decode workers.
+	DecodePolicy string `yaml:"decode_policy,omitempty" is:"word"`
+	// Image of the router; empty: the engine's.
+	Image string `yaml:"image,omitempty" is:"image"`
+	// Command replaces the program that starts the router; its flags follow.
+	Command []string `yaml:"command,omitempty" items:"1"`
+	// Flags are the router's flags, as Role.Flags.
+	Flags []string `yaml:"flags,omitempty" is:"flag"`
+	// Env sets variables in the router.
+	Env EnvMap `yaml:"env,omitempty" keys:"env-name"`
+	// Forward names variables of the submitting environment for the router.
+	Forward []string `yaml:"forward,omitempty" is:"env-glob" unique:"yes"`
 }
 
 // ClientSpec describes the load or benchmark command that runs against the
@@ -143,66 +198,94 @@ type RouterSpec struct {
 type ClientSpec struct {
 	// Command is argv. The words {url}, {host}, {port}, {model}, {model_path},
 	// {concurrency}, {isl}, {osl}, {result_dir}, {num_prompts} are replaced.
-	Command     []string `yaml:"command,omitempty"`
-	Image       string   `yaml:"image,omitempty"` // empty: the engine's image
-	Shell       string   `yaml:"shell,omitempty"`
-	Concurrency IntList  `yaml:"concurrency"`
-	ISL         int      `yaml:"isl,omitempty"` // input tokens a request
-	OSL         int      `yaml:"osl,omitempty"` // output tokens a request
+	Command []string `yaml:"command,omitempty" items:"1"`
+	// Image of the client; empty: the engine's.
+	Image string `yaml:"image,omitempty" is:"image"`
+	// Shell is "login" to start the command through the image's login shell.
+	Shell string `yaml:"shell,omitempty" enum:"login"`
+	// Concurrency lists how many requests are in flight, one point each.
+	Concurrency IntList `yaml:"concurrency" items:"1" min:"1" unique:"yes"`
+	// ISL is the number of input tokens a request.
+	ISL int `yaml:"isl,omitempty" min:"1"`
+	// OSL is the number of output tokens a request.
+	OSL int `yaml:"osl,omitempty" min:"1"`
 	// PromptsPerConcurrency is the number of prompts for each unit of
-	// concurrency; default 10, at least 16 prompts in all.
-	PromptsPerConcurrency int      `yaml:"prompts_per_concurrency,omitempty"`
-	RandomRangeRatio      string   `yaml:"random_range_ratio,omitempty"`
-	Duration              Duration `yaml:"duration,omitempty"` // agentic: length of one point
+	// concurrency; at least 16 prompts are sent in all.
+	PromptsPerConcurrency int `yaml:"prompts_per_concurrency,omitempty" min:"1"`
+	// RandomRangeRatio is how far lengths fall below isl and osl; 1: exact lengths.
+	RandomRangeRatio string `yaml:"random_range_ratio,omitempty" is:"share-or-zero"`
+	// Duration is the length of one point of an agentic run.
+	Duration Duration `yaml:"duration,omitempty" min:"1000000000"`
 	// Results are globs under {result_dir} of which at least one file must
 	// exist after each point; default: any file.
-	Results []string `yaml:"results,omitempty"`
-	Env     EnvMap   `yaml:"env,omitempty"`
-	Forward []string `yaml:"forward,omitempty"`
+	Results []string `yaml:"results,omitempty" items:"1" is:"result-glob"`
+	// Env sets variables in the client.
+	Env EnvMap `yaml:"env,omitempty" keys:"env-name"`
+	// Forward names variables of the submitting environment for the client.
+	Forward []string `yaml:"forward,omitempty" is:"env-glob" unique:"yes"`
 }
 
 // EvalSpec asks for an accuracy evaluation through the router.
 type EvalSpec struct {
-	Command     []string `yaml:"command,omitempty"`
-	Image       string   `yaml:"image,omitempty"`
-	Concurrency IntList  `yaml:"concurrency,omitempty"`
-	Limit       string   `yaml:"limit,omitempty"`
+	// Command is argv, with the words of ClientSpec.Command.
+	Command []string `yaml:"command,omitempty" items:"1"`
+	// Image of the evaluation; empty: the engine's.
+	Image string `yaml:"image,omitempty" is:"image"`
+	// Concurrency of the evaluation; empty: the client's highest.
+	Concurrency IntList `yaml:"concurrency,omitempty" items:"1" min:"1" unique:"yes"`
+	// Limit is how many samples to take, a number or a share; empty: all.
+	Limit string `yaml:"limit,omitempty" is:"positive"`
 	// Only skips the client: the allocation is for the evaluation alone.
-	Only    Bool     `yaml:"only,omitempty"`
-	Env     EnvMap   `yaml:"env,omitempty"`
-	Forward []string `yaml:"forward,omitempty"`
+	Only Bool `yaml:"only,omitempty"`
+	// Env sets variables in the evaluation.
+	Env EnvMap `yaml:"env,omitempty" keys:"env-name"`
+	// Forward names variables of the submitting environment for the evaluation.
+	Forward []string `yaml:"forward,omitempty" is:"env-glob" unique:"yes"`
 }
 
 // PreflightPolicy decides what preflight means for one run.
 type PreflightPolicy struct {
 	// Mode is "enforce" (default), "warn" (report, go on) or "off" (visible in
 	// the result).
-	Mode string `yaml:"mode,omitempty"`
+	Mode string `yaml:"mode,omitempty" enum:"enforce|warn|off"`
 	// Waive demotes a check to a warning: check id → reason.
-	Waive map[string]string `yaml:"waive,omitempty"`
+	Waive map[string]string `yaml:"waive,omitempty" keys:"check" is:"reason"`
 }
 
-// Timeouts override stage budgets; zero means the default of Budgets.
+// Timeouts override stage budgets: a recipe's those of the site, and the site's
+// those of DefaultBudgets.
 type Timeouts struct {
-	Agents    Duration `yaml:"agents,omitempty"`
-	Preflight Duration `yaml:"preflight,omitempty"`
-	Image     Duration `yaml:"image,omitempty"`
-	Launch    Duration `yaml:"launch,omitempty"`
+	// Agents is the time until the agents of all nodes are connected.
+	Agents Duration `yaml:"agents,omitempty" min:"1000000000"`
+	// Preflight is the time for the checks, on hosts and inside the image.
+	Preflight Duration `yaml:"preflight,omitempty" min:"1000000000"`
+	// Image is the time until the image is on every node.
+	Image Duration `yaml:"image,omitempty" min:"1000000000"`
+	// Launch is the time until a container's shim has reported.
+	Launch Duration `yaml:"launch,omitempty" min:"1000000000"`
 	// Worker is the time without progress after which a loading worker counts
-	// as hung; WorkerMax is the cap that progress cannot extend.
-	Worker    Duration `yaml:"worker,omitempty"`
-	WorkerMax Duration `yaml:"worker_max,omitempty"`
-	Router    Duration `yaml:"router,omitempty"`
-	Canary    Duration `yaml:"canary,omitempty"`
-	Client    Duration `yaml:"client,omitempty"` // one concurrency point
-	Eval      Duration `yaml:"eval,omitempty"`
-	Collect   Duration `yaml:"collect,omitempty"`
+	// as hung.
+	Worker Duration `yaml:"worker,omitempty" min:"1000000000"`
+	// WorkerMax is the cap on loading that progress cannot extend.
+	WorkerMax Duration `yaml:"worker_max,omitempty" min:"1000000000"`
+	// Router is the time until the router is ready and has all workers.
+	Router Duration `yaml:"router,omitempty" min:"1000000000"`
+	// Canary is the time for a token through every worker.
+	Canary Duration `yaml:"canary,omitempty" min:"1000000000"`
+	// Client is the time for one concurrency point.
+	Client Duration `yaml:"client,omitempty" min:"1000000000"`
+	// Eval is the time for the evaluation.
+	Eval Duration `yaml:"eval,omitempty" min:"1000000000"`
+	// Collect is the time to fetch logs and results.
+	Collect Duration `yaml:"collect,omitempty" min:"1000000000"`
 	// Grace is the time between TERM and KILL.
-	Grace Duration `yaml:"grace,omitempty"`
+	Grace Duration `yaml:"grace,omitempty" min:"1000000000"`
 }
 
 // SweepAxis is one axis of a sweep.
 type SweepAxis struct {
-	Key    string   `yaml:"key"` // path of a recipe key, such as prefill.tp
-	Values []Scalar `yaml:"values"`
+	// Key is the path of a recipe key, such as prefill.tp.
+	Key string `yaml:"key" is:"word"`
+	// Values are what it takes, each of the key's own type.
+	Values []Scalar `yaml:"values" items:"1" unique:"yes"`
 }

@@ -44,9 +44,6 @@ type Limits struct {
 	// Attention is mla, gqa or hybrid. It decides whether KV can be re-sliced
 	// between roles of different tensor parallel size.
 	Attention string `yaml:"attention,omitempty"`
-	// KVHeads is the number of KV heads; a tensor parallel size above it
-	// copies heads.
-	KVHeads int `yaml:"kv_heads,omitempty"`
 	// VRAMGB is the GPU memory in GB (10^9) that one GPU must have free.
 	VRAMGB int `yaml:"vram_gb,omitempty"`
 }
@@ -62,6 +59,10 @@ const (
 type Engine struct {
 	// Transfer is the backend that moves KV from prefill to decode.
 	Transfer string `yaml:"transfer,omitempty"`
+	// MixedTP lists the transfer backends over which prefill and decode of
+	// different tensor parallel size are known to work. Where every rank
+	// holds the whole KV (mla) they always do.
+	MixedTP []string `yaml:"mixed_tp,omitempty"`
 	// Shell is "" or login, as Recipe.Shell.
 	Shell string `yaml:"shell,omitempty"`
 	// Speculative says that multi-token prediction works; nil: it does not.

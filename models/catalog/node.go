@@ -105,7 +105,6 @@ func (n *node) resolve(engines map[string]*node) *Entry {
 		e.Dirs = firstSet(m.model.Dirs, e.Dirs)
 		e.Limits.ContextLength = firstNonZero(m.model.Limits.ContextLength, e.Limits.ContextLength)
 		e.Limits.Attention = firstNonZero(m.model.Limits.Attention, e.Limits.Attention)
-		e.Limits.KVHeads = firstNonZero(m.model.Limits.KVHeads, e.Limits.KVHeads)
 		e.Limits.VRAMGB = firstNonZero(m.model.Limits.VRAMGB, e.Limits.VRAMGB)
 		for k, v := range m.model.Acceptance {
 			e.Acceptance[k] = v

@@ -143,6 +143,17 @@ func (e *Entry) Transfer(engine string) Value {
 	return v
 }
 
+// MixedTP says whether prefill and decode of different tensor parallel size are
+// known to work over a transfer backend.
+func (e *Entry) MixedTP(engine, transfer string) bool {
+	for _, p := range slices.Backward(e.parts[engine]) {
+		if p.engine.MixedTP != nil {
+			return slices.Contains(p.engine.MixedTP, transfer)
+		}
+	}
+	return false
+}
+
 // Shell returns how the engine's program is started, as Recipe.Shell.
 func (e *Entry) Shell(engine string) string {
 	shell := ""

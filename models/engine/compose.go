@@ -84,16 +84,17 @@ func (c *composer) mtp() int {
 func (c *composer) offloads() bool { return c.in.Recipe.KVOffload != nil }
 
 // concurrency returns the largest number of requests that client or evaluation
-// have under way, or zero when the recipe has neither.
+// have under way, or zero when the recipe has neither. The client counts even
+// when only the evaluation runs: what is evaluated must be what is measured.
 func concurrency(r *models.Recipe) int {
-	n := 0
-	if r.Client != nil && (r.Evals == nil || !bool(r.Evals.Only) || len(r.Evals.Concurrency) == 0) {
-		n = slices.Max(append(models.IntList{0}, r.Client.Concurrency...))
+	list := models.IntList{0}
+	if r.Client != nil {
+		list = append(list, r.Client.Concurrency...)
 	}
 	if r.Evals != nil {
-		n = max(n, slices.Max(append(models.IntList{0}, r.Evals.Concurrency...)))
+		list = append(list, r.Evals.Concurrency...)
 	}
-	return n
+	return slices.Max(list)
 }
 
 // first returns the first worker of a role.
@@ -266,6 +267,12 @@ func (d *draft) take(list flags.List) {
 // texts puts in flags that a file gives as texts at a key.
 func (c *composer) texts(d *draft, list []string, key, from string) {
 	for i, text := range list {
+		if name, ok := flags.Removal(text); ok {
+			if !d.args.Drop(name) {
+				c.fail(fmt.Sprintf("%s[%d]", key, i), fmt.Sprintf("%s takes a flag away that nothing sets", text), "")
+			}
+			continue
+		}
 		f, err := flags.Parse(text)
 		if err != nil {
 			c.fail(fmt.Sprintf("%s[%d]", key, i), err.Error(), "")

@@ -23,7 +23,7 @@ func Parse(text string) (Flag, error) {
 	if err != nil {
 		return Flag{}, err
 	}
-	if len(words) == 0 || !isName(words[0]) {
+	if len(words) == 0 || !IsName(words[0]) {
 		return Flag{}, fmt.Errorf("%q is not a flag; write --name or --name value", text)
 	}
 	f := Flag{Name: words[0], Args: words[1:]}
@@ -31,22 +31,28 @@ func Parse(text string) (Flag, error) {
 		f.Name, f.Args = name, append([]string{value}, f.Args...)
 	}
 	for _, a := range f.Args {
-		if strings.HasPrefix(a, "--") && isName(a) {
+		if strings.HasPrefix(a, "--") && IsName(a) {
 			return Flag{}, fmt.Errorf("%q holds two flags (%s and %s); write one an entry", text, f.Name, a)
 		}
 	}
 	return f, nil
 }
 
-// isName says whether a word is the name of a flag: one or two dashes and then
+// IsName says whether a word is the name of a flag: one or two dashes and then
 // a letter, so that -1 is a value.
-func isName(word string) bool {
+func IsName(word string) bool {
 	rest := strings.TrimPrefix(strings.TrimPrefix(word, "-"), "-")
 	if rest == word || rest == "" {
 		return false
 	}
 	c := rest[0] | 0x20
 	return c >= 'a' && c <= 'z'
+}
+
+// Removal returns the name in "!--name", which takes a flag away.
+func Removal(text string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(text, "!")
+	return name, ok && IsName(name) && !strings.ContainsAny(name, " =")
 }
 
 // Value is the flag's values as one text, for people.

@@ -1,0 +1,382 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/disagg/disagg/models"
+	"github.com/disagg/disagg/models/catalog"
+	"github.com/disagg/disagg/models/internal/flags"
+)
+
+// check is one rule.
+type check struct {
+	name  string
+	check func(c *checker, rule string)
+}
+
+// rules returns every rule.
+func rules() []check {
+	return []check{
+		{"mtp-without-algorithm", checkAlgorithm},
+		{"mtp-on-one-role", checkSpeculativeFlags},
+		{"context-length", checkContextLength},
+		{"tensor-parallel-differs", checkTensorParallel},
+		{"kv-sizing", checkSizing},
+		{"kv-budget", checkBudget},
+		{"send-queue-depth", checkSendQueue},
+		{"interface-list", checkInterfaces},
+		{"dp-aware-without-ranks", checkRanks},
+		{"eval-answers", checkEvalAnswers},
+		{"side-channel", checkSideChannel},
+		{"planned-flag", checkPlannedFlags},
+	}
+}
+
+// add notes a finding.
+func (c *checker) add(rule string, s Severity, path, wayOut, msg string, args ...any) {
+	c.list = append(c.list, Finding{Rule: rule, Severity: s, Path: path, Msg: fmt.Sprintf(msg, args...), WayOut: wayOut})
+}
+
+// effective returns the flags that a worker's first rank is started with.
+func (c *checker) effective(role string) (flags.List, bool) {
+	for _, w := range c.result.Workers {
+		if w.Role == role && len(w.Ranks) > 0 {
+			return parseArgv(w.Ranks[0].Argv), true
+		}
+	}
+	return nil, false
+}
+
+// parseArgv reads a command line back into flags.
+func parseArgv(argv []string) flags.List {
+	var list flags.List
+	for _, a := range argv {
+		if flags.IsName(a) {
+			name, value, joined := strings.Cut(a, "=")
+			f := flags.Flag{Name: name}
+			if joined {
+				f.Args = []string{value}
+			}
+			list.Add(f)
+		} else if len(list) > 0 {
+			last := &list[len(list)-1]
+			last.Args = append(last.Args, a)
+		}
+	}
+	return list
+}
+
+// roleEnv returns a variable of a worker's first rank.
+func (c *checker) roleEnv(role, name string) (models.EnvVar, bool) {
+	for _, w := range c.result.Workers {
+		if w.Role == role && len(w.Ranks) > 0 {
+			i := slices.IndexFunc(w.Ranks[0].Env, func(v models.EnvVar) bool { return v.Name == name })
+			if i >= 0 {
+				return w.Ranks[0].Env[i], true
+			}
+		}
+	}
+	return models.EnvVar{}, false
+}
+
+// roles returns the worker roles of the run in plan order.
+func (c *checker) roles() []string {
+	var list []string
+	for _, w := range c.in.Layout {
+		if !slices.Contains(list, w.Role) {
+			list = append(list, w.Role)
+		}
+	}
+	return list
+}
+
+func checkAlgorithm(c *checker, rule string) {
+	if c.mtp() == 0 {
+		return
+	}
+	if s, _ := c.in.Entry.Speculative(c.in.Recipe.Engine); s == nil {
+		c.add(rule, Error, "speculative.tokens", "leave speculative out, or add the algorithm and its flags to the catalog entry",
+			"a speculative depth of %d is asked for, but the catalog (%s) has no algorithm for %s on %s: the engine would take the depth and decode without drafts",
+			c.mtp(), c.in.Entry.File, c.in.Entry.Name, c.in.Recipe.Engine)
+	}
+}
+
+// speculativeFlag says whether a flag takes part in multi-token prediction.
+func speculativeFlag(name string) bool {
+	return strings.HasPrefix(name, "--speculative-") || slices.Contains([]string{"--method", "--draft-model", "--num-speculative-tokens"}, name)
+}
+
+func checkSpeculativeFlags(c *checker, rule string) {
+	p, ok1 := c.effective(models.RolePrefill)
+	d, ok2 := c.effective(models.RoleDecode)
+	if !ok1 || !ok2 {
+		return
+	}
+	group := func(l flags.List) map[string]string {
+		m := map[string]string{}
+		for _, f := range l {
+			if speculativeFlag(f.Name) {
+				m[f.Name] = f.Value()
+			}
+		}
+		return m
+	}
+	a, b := group(p), group(d)
+	if !maps.Equal(a, b) {
+		c.add(rule, Error, "speculative", "give both roles the same flags; speculative.tokens does",
+			"speculative flags differ: prefill has %s, decode has %s; the draft layers take part in prefill's KV too, so both roles need the same", describe(a), describe(b))
+	}
+}
+
+// describe lists flags for a message.
+func describe(m map[string]string) string {
+	if len(m) == 0 {
+		return "none"
+	}
+	var list []string
+	for _, n := range sortedKeys(m) {
+		list = append(list, strings.TrimSpace(n+" "+m[n]))
+	}
+	return strings.Join(list, " ")
+}
+
+// contextFlag is an engine's flag for the context length.
+func contextFlag(engine string) string {
+	if engine == SGLang {
+		return "--context-length"
+	}
+	return "--max-model-len"
+}
+
+func checkContextLength(c *checker, rule string) {
+	lengths := map[string]string{}
+	for _, role := range c.roles() {
+		l, _ := c.effective(role)
+		f, set := l.Get(contextFlag(c.in.Recipe.Engine))
+		if !set {
+			lengths[role] = "the engine's default"
+			continue
+		}
+		lengths[role] = f.Value()
+		n, err := strconv.Atoi(f.Value())
+		if limit := c.in.Entry.Limits.ContextLength; err == nil && limit > 0 && n > limit {
+			c.add(rule, Warning, role+".context_length", "give at most what the model was trained for",
+				"a context of %d tokens is more than the %d that %s was trained for", n, limit, c.in.Entry.Name)
+		}
+	}
+	p, d := lengths[models.RolePrefill], lengths[models.RoleDecode]
+	if p != d && p != "" && d != "" {
+		c.add(rule, Error, "decode.context_length", "set both to the same; where only prefill's is set, decode takes it",
+			"context length differs: prefill %s, decode %s; decode would admit requests whose KV never comes, and they hang", p, d)
+	}
+}
+
+func checkTensorParallel(c *checker, rule string) {
+	p, d := c.first(models.RolePrefill), c.first(models.RoleDecode)
+	if p == nil || d == nil || p.TP == d.TP {
+		return
+	}
+	transfer := c.in.Recipe.Transfer
+	if transfer == "" {
+		transfer = c.in.Entry.Transfer(c.in.Recipe.Engine).Text
+	}
+	if c.in.Entry.MixedTP(c.in.Recipe.Engine, transfer) {
+		return
+	}
+	const wayOut = "give both roles the same tp"
+	switch kind := c.in.Entry.Limits.Attention; kind {
+	case catalog.AttentionMLA:
+		// Every rank holds the whole latent KV: there is nothing to re-slice.
+	case "":
+		c.add(rule, Warning, "decode.tp", wayOut, "prefill has tp %d and decode tp %d, and the attention kind of %s is not known: its KV may not be re-sliced over %s",
+			p.TP, d.TP, c.in.Entry.Name, transfer)
+	default:
+		c.add(rule, Error, "decode.tp", wayOut, "prefill has tp %d and decode tp %d, but %s has %s attention, whose KV is not known to be re-sliced over %s: workers crash, hang or answer wrongly under load",
+			p.TP, d.TP, c.in.Entry.Name, kind, transfer)
+	}
+}
+
+func checkSizing(c *checker, rule string) {
+	r := c.in.Recipe.KVOffload
+	if r == nil {
+		return
+	}
+	if r.Ratio != "" && r.TotalDRAMGB != 0 {
+		c.add(rule, Error, "kv_offload", "give one of the two", "both a ratio (%s) and a size (%d GB) are given; the engine takes one", r.Ratio, r.TotalDRAMGB)
+	}
+	o, _ := c.in.Entry.KVOffload(c.in.Recipe.Engine)
+	if o != nil && o.Sizing == catalog.SizingRatio && r.TotalDRAMGB != 0 {
+		c.add(rule, Error, "kv_offload.total_dram_gb", "give kv_offload.ratio instead",
+			"%s takes a ratio only; an absolute size of %d GB would be misread", c.in.Entry.Name, r.TotalDRAMGB)
+	}
+}
+
+// memoryShare is the part of a node's memory that KV may take. The rest is for
+// the engine's own processes, page cache and the system; pinning more fails.
+const memoryShare = 0.8
+
+func checkBudget(c *checker, rule string) {
+	r, node := c.in.Recipe.KVOffload, c.in.Site.NodeMemoryGB
+	if r == nil || node == 0 {
+		return
+	}
+	if limit := int(memoryShare * float64(node)); r.TotalDRAMGB > limit {
+		c.add(rule, Error, "kv_offload.total_dram_gb", fmt.Sprintf("give at most %d GB", limit),
+			"%d GB for KV is more than %d%% of a node's %d GB", r.TotalDRAMGB, int(100*memoryShare), node)
+	}
+}
+
+// sendQueueMax is the largest number of work requests in a send queue, by kind
+// of NIC.
+func sendQueueMax(nic string) (int, bool) {
+	n, known := map[string]int{"ionic": 32767}[nic]
+	return n, known
+}
+
+func checkSendQueue(c *checker, rule string) {
+	const name = "MORI_IO_QP_MAX_SEND_WR"
+	for _, role := range c.roles() {
+		v, set := c.roleEnv(role, name)
+		depth, err := strconv.Atoi(v.Value)
+		if !set || err != nil {
+			continue
+		}
+		limit, known := sendQueueMax(c.in.Site.RDMA.NIC)
+		ionic, _ := sendQueueMax("ionic")
+		wayOut := fmt.Sprintf("set %s to at most %d", name, ionic)
+		switch {
+		case known && depth > limit:
+			c.add(rule, Error, role+".env."+name, wayOut, "a send queue of %d (%s) is deeper than the %d of an %s NIC: the engine fails when it makes its first queue pair",
+				depth, v.Origin, limit, c.in.Site.RDMA.NIC)
+		case c.in.Site.RDMA.NIC == "" && depth > ionic:
+			c.add(rule, Warning, role+".env."+name, wayOut+", or say rdma.nic in the site", "a send queue of %d (%s) is deeper than the %d of an ionic NIC, and the site does not say what NICs there are",
+				depth, v.Origin, ionic)
+		}
+	}
+}
+
+func checkInterfaces(c *checker, rule string) {
+	for _, role := range c.roles() {
+		v, set := c.roleEnv(role, "GLOO_SOCKET_IFNAME")
+		if set && !v.Expand && strings.ContainsAny(v.Value, ",^=* ") || set && !v.Expand && v.Value == "" {
+			c.add(rule, Error, role+".env.GLOO_SOCKET_IFNAME", "give one interface name, or leave it out: then it is the interface of the node's address",
+				"GLOO_SOCKET_IFNAME is %q (%s); Gloo needs the name of one interface, without lists and exclusions", v.Value, v.Origin)
+		}
+	}
+	for i, p := range c.in.Site.Profiles {
+		if v, set := p.Env["GLOO_SOCKET_IFNAME"]; set && (v.Value == "" || strings.ContainsAny(v.Value, ",^=* ")) {
+			c.add(rule, Error, fmt.Sprintf("profiles[%d].env.GLOO_SOCKET_IFNAME", i), "give one interface name",
+				"GLOO_SOCKET_IFNAME is %q for %s; Gloo needs the name of one interface", v.Value, p.Nodes)
+		}
+	}
+}
+
+func checkRanks(c *checker, rule string) {
+	if c.result.Router == nil || c.anyDP() {
+		return
+	}
+	if _, aware := parseArgv(c.result.Router.Argv).Get("--dp-aware"); aware {
+		c.add(rule, Error, "router.flags", "leave --dp-aware out, or turn dp_attention on",
+			"the router is told to route to DP ranks, but no worker has data-parallel attention: it would wait for ranks that never come")
+	}
+}
+
+func checkEvalAnswers(c *checker, rule string) {
+	if !c.evaluates() {
+		return
+	}
+	for _, role := range c.roles() {
+		l, _ := c.effective(role)
+		if f, set := l.Get("--ep-dispatch-algorithm"); set && f.Value() == "fake" {
+			c.add(rule, Error, role+".flags", "leave --ep-dispatch-algorithm fake out of evaluations",
+				"%s sends tokens to experts without looking at the weights (--ep-dispatch-algorithm fake): an evaluation would get wrong answers", role)
+		}
+		if v, set := c.roleEnv(role, "SGLANG_SIMULATE_ACC_LEN"); set {
+			c.add(rule, Error, role+".env.SGLANG_SIMULATE_ACC_LEN", "leave SGLANG_SIMULATE_ACC_LEN out of evaluations",
+				"%s accepts drafts by a fixed length of %s (%s), not by what the model says: an evaluation would get wrong answers", role, v.Value, v.Origin)
+		}
+	}
+}
+
+func checkSideChannel(c *checker, rule string) {
+	nodes := map[int]bool{}
+	for _, w := range c.in.Layout {
+		for _, r := range w.Ranks {
+			nodes[r.Node] = true
+		}
+	}
+	if len(nodes) < 2 {
+		return
+	}
+	for _, role := range c.roles() {
+		v, set := c.roleEnv(role, "VLLM_NIXL_SIDE_CHANNEL_HOST")
+		if set && (v.Value == "localhost" || strings.HasPrefix(v.Value, "127.") || v.Value == "::1" || v.Value == "0.0.0.0") {
+			c.add(rule, Error, role+".env.VLLM_NIXL_SIDE_CHANNEL_HOST", "leave it out: it is the node's address then",
+				"%s says other nodes reach it at %s (%s); decode would fail the handshake and compute every prompt again", role, v.Value, v.Origin)
+		}
+	}
+}
+
+// plannedFlags are flags that follow from keys of the recipe, by engine: flag →
+// what to set instead.
+func plannedFlags(engine string) map[string]string {
+	switch engine {
+	case SGLang:
+		return map[string]string{
+			"--tp": "tp", "--tp-size": "tp", "--tensor-parallel-size": "tp",
+			"--pp": "pp", "--pp-size": "pp", "--pipeline-parallel-size": "pp",
+			"--ep": "ep", "--ep-size": "ep", "--expert-parallel-size": "ep",
+			"--dp": "dp_attention", "--dp-size": "dp_attention", "--data-parallel-size": "dp_attention",
+			"--model": "model", "--model-path": "model", "--port": "", "--nnodes": "nodes", "--node-rank": "nodes",
+			"--dist-init-addr": "nodes", "--disaggregation-mode": "", "--disaggregation-bootstrap-port": "",
+			"--disaggregation-transfer-backend": "transfer", "--context-length": "context_length",
+			"--max-running-requests": "max_running_requests", "--mem-fraction-static": "mem_fraction",
+			"--chunked-prefill-size": "chunked_prefill_size", "--enable-metrics": "metrics",
+			"--speculative-num-steps": "speculative.tokens", "--speculative-num-draft-tokens": "speculative.tokens",
+		}
+	case VLLM:
+		return map[string]string{
+			"--tensor-parallel-size": "tp", "-tp": "tp", "--pipeline-parallel-size": "pp", "-pp": "pp",
+			"--model": "model", "--port": "", "--kv-transfer-config": "transfer", "--served-model-name": "model",
+			"--max-model-len": "context_length", "--max-num-seqs": "max_running_requests",
+			"--gpu-memory-utilization": "mem_fraction", "--max-num-batched-tokens": "chunked_prefill_size",
+		}
+	case ATOM:
+		return map[string]string{
+			"-tp": "tp", "--model": "model", "--server-port": "", "--kv-transfer-config": "transfer",
+			"--max-model-len": "context_length", "--max-num-seqs": "max_running_requests",
+			"--gpu-memory-utilization": "mem_fraction", "--max-num-batched-tokens": "chunked_prefill_size",
+			"--num-speculative-tokens": "speculative.tokens",
+		}
+	}
+	return nil
+}
+
+func checkPlannedFlags(c *checker, rule string) {
+	planned := plannedFlags(c.in.Recipe.Engine)
+	for _, role := range c.roles() {
+		for i, text := range c.role(role).Flags {
+			f, err := flags.Parse(text)
+			if err != nil {
+				continue
+			}
+			for _, name := range sortedKeys(planned) {
+				if !flags.Same(name, f.Name) {
+					continue
+				}
+				wayOut := "leave it out: the plan sets it"
+				if key := planned[name]; key != "" {
+					wayOut = "set " + key + " instead"
+				}
+				c.add(rule, Error, fmt.Sprintf("%s.flags[%d]", role, i), wayOut,
+					"%s is set by the plan; given by hand, other workers and the router would not know of it", f.Name)
+			}
+		}
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

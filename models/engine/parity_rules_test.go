@@ -1,0 +1,184 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/disagg/disagg/models"
+	"github.com/disagg/disagg/models/engine"
+)
+
+// rule is one reasoned difference between the old scripts and this project.
+type rule struct {
+	id     string
+	reason string // the trap of the old scripts that the difference removes
+	match  func(*compared, difference) bool
+	// always marks rules of which every run with such a process has a share.
+	always bool
+}
+
+// rulesOf returns the rules of an engine, more specific ones first.
+func rulesOf(name string) []rule {
+	switch name {
+	case engine.SGLang:
+		return append(sglangRules(), commonRules(name)...)
+	}
+	return commonRules(name)
+}
+
+// commonRules are the rules of all engines whose records need them.
+func commonRules(name string) []rule {
+	all := []struct {
+		engines string
+		rule
+	}{
+		{"sglang", rule{id: "worker-shape", reason: "a worker that is no whole number of nodes is refused; the old division rounded and started another size", match: func(c *compared, d difference) bool {
+			return d.kind == "refused" && (strings.Contains(d.ours, "is not a whole number of nodes") || strings.Contains(d.ours, "do not divide"))
+		}}},
+		{"sglang", rule{id: "nodes-per-worker", reason: "the old nodes-per-worker was (TP+7)/GPUS_PER_NODE, which is the quotient rounded up only with 8 GPUs a node", match: func(c *compared, d difference) bool {
+			return c.wrongNodes()
+		}}},
+		{"sglang", rule{id: "workers-as-nodes", reason: "the old job script took the number of workers for the number of nodes, so ranks of workers over several nodes were never started", match: func(c *compared, d difference) bool {
+			return c.Layer == "host" && c.nodes() != len(c.in.Layout)
+		}}},
+		{"sglang", rule{id: "addresses-unchecked", reason: "the old scripts went on without an address when no route was found", match: func(c *compared, d difference) bool {
+			return strings.Contains(d.golden, "http://:") || d.golden == "localhost"
+		}}},
+		{"sglang", rule{id: "boolean-spelling", reason: "1, True and the like meant off in one old layer and on in another; here every spelling has one meaning", match: func(c *compared, d difference) bool {
+			return c.oddBoolean()
+		}}},
+		{"sglang", rule{id: "empty-path-element", always: true, reason: "a list that ends in a colon puts the working directory on the search path", match: func(c *compared, d difference) bool {
+			return d.kind == "env" && slices.Contains([]string{"PYTHONPATH", "LD_LIBRARY_PATH"}, d.name) && d.golden == d.ours+":"
+		}}},
+		{"sglang", rule{id: "class-from-host-name", reason: "the old scripts guessed the traffic class from the host's name when the NICs' tool was missing or silent; here it is the NICs' or the site's, or it is not set", match: func(c *compared, d difference) bool {
+			return d.kind == "env" && isQoS(d.name) && c.logged(d.process, "from hostname")
+		}}},
+		{"sglang", rule{id: "tool-of-the-first-node", reason: "the NICs' tool was mounted into every container when the first node had it, so a node without it looked as if it had been asked", match: func(c *compared, d difference) bool {
+			var node int
+			_, err := fmt.Sscanf(d.process, "rank%d", &node)
+			return d.kind == "env" && isQoS(d.name) && d.ours == absent && err == nil && c.facts.noNICCtl(node) && !c.facts.noNICCtl(0)
+		}}},
+		{"sglang", rule{id: "class-given-by-half", reason: "a given MORI_RDMA_TC kept the old scripts from setting the traffic class of KV transfers and any service level", match: func(c *compared, d difference) bool {
+			return d.kind == "env" && isQoS(d.name) && d.golden == absent && c.settings.env["MORI_RDMA_TC"] != ""
+		}}},
+		{"sglang", rule{id: "mtp-without-algorithm", reason: "the old scripts gave depth flags without an algorithm, which engines take and ignore; such a plan is refused", match: func(c *compared, d difference) bool {
+			return d.kind == "argv" && strings.HasPrefix(d.name, "--speculative-num-") && d.ours == absent && c.found("mtp-without-algorithm")
+		}}},
+	}
+	var out []rule
+	for _, r := range all {
+		if strings.Contains(r.engines, name) {
+			out = append(out, r.rule)
+		}
+	}
+	return out
+}
+
+func sglangRules() []rule {
+	return []rule{
+		{id: "bootstrap-port", always: true, reason: "prefill's bootstrap port is said on both sides, so that prefill and router cannot disagree; the old commands left both to their defaults", match: func(c *compared, d difference) bool {
+			if d.kind != "argv" {
+				return false
+			}
+			if d.name == "--disaggregation-bootstrap-port" {
+				return d.golden == absent && d.ours == "8998"
+			}
+			return d.name == "--prefill" && strings.ReplaceAll(d.ours, " 8998", "") == d.golden
+		}},
+		{id: "no-ranks-no-dp-aware", reason: "the old router was told to expect DP ranks in every agentic run, also when no worker has any", match: func(c *compared, d difference) bool {
+			return d.process == "router" && d.name == "--dp-aware" && d.ours == absent &&
+				!slices.ContainsFunc(c.in.Layout, func(w models.Worker) bool { return w.DP > 1 })
+		}},
+		{id: "flag-twice", reason: "the old scripts gave a flag twice and left it to the parser which one counts; here it stands once, with the value that counted", match: func(c *compared, d difference) bool {
+			values := strings.Split(d.golden, "\n")
+			return d.kind == "argv" && len(values) > 1 && values[len(values)-1] == d.ours
+		}},
+		{id: "page-size-of-the-model", reason: "HiCache's default page size of 1 came after the model's 256 and won, although the attention kernels need 256", match: func(c *compared, d difference) bool {
+			return d.name == "--page-size" && d.golden == "256\n1" && d.ours == "256"
+		}},
+		{id: "dispatch-tokens-rounded-up", reason: "tokens a rank were the concurrency divided by the ranks and rounded down: too few for an uneven share, none at all below the number of ranks", match: func(c *compared, d difference) bool {
+			switch d.name {
+			case "SGLANG_MORI_NUM_MAX_DISPATCH_TOKENS_PER_RANK", "SGLANG_MORI_DISPATCH_INTER_KERNEL_SWITCH_THRESHOLD":
+				tp := c.in.Recipe.Decode.TP
+				return slices.Max(c.in.Recipe.Client.Concurrency)%tp != 0
+			}
+			return false
+		}},
+		{id: "override-heard", reason: "a send-queue depth that was asked for was silently replaced by the model's; here the recipe wins, and a depth above the NIC's is refused", match: func(c *compared, d difference) bool {
+			return d.name == "MORI_IO_QP_MAX_SEND_WR" && d.ours == c.settings.env[d.name] && d.golden == "32767"
+		}},
+		{id: "no-idle-master", reason: "the old scripts started a Mooncake master of their own although the engines were given another one's address", match: func(c *compared, d difference) bool {
+			return d.process == "mooncake" && d.kind == "process" && d.ours == absent && c.settings.env["MC_MASTER_ADDR"] != ""
+		}},
+		{id: "launch-prefix", reason: "LAUNCH_PREFIX was read in the container but nothing could forward it there; there is no such key", match: func(c *compared, d difference) bool {
+			return c.settings.env["LAUNCH_PREFIX"] != "" && (d.name == "program" || d.ours == absent && !strings.HasPrefix(d.name, "--s"))
+		}},
+		{id: "store-named", reason: "a store that is not mooncake was ignored without a word; it is refused", match: func(c *compared, d difference) bool {
+			return d.kind == "refused" && strings.Contains(d.ours, "there is no store") && c.settings.env["HICACHE_STORAGE_BACKEND"] != ""
+		}},
+		{id: "value-is-no-number", reason: "values of the HiCache file were run by a shell, so one with a blank was lost and a command in it was executed; what is no number is refused", match: func(c *compared, d difference) bool {
+			return d.kind == "refused" && strings.Contains(d.ours, "is not a number")
+		}},
+		{id: "variant-is-no-model", reason: "entries of the old file for one scenario could be named as if they were models; the scenario is a key of the recipe", match: func(c *compared, d difference) bool {
+			name := c.settings.env["MODEL_NAME"]
+			return d.kind == "refused" && (strings.HasSuffix(name, "-DI") || strings.HasSuffix(name, "-AgentX"))
+		}},
+		{id: "formula-without-its-names", reason: "a formula over an unset variable was passed on as text and split into words; here sizes are never unset", match: func(c *compared, d difference) bool {
+			return d.name == "--chunked-prefill-size" && strings.Contains(d.golden, "*")
+		}},
+	}
+}
+
+// isQoS says whether a variable carries the fabric's traffic class or service
+// level.
+func isQoS(name string) bool {
+	return slices.Contains([]string{"MORI_RDMA_TC", "MORI_RDMA_SL", "MORI_IO_TC", "MORI_IO_SL", "UCX_IB_TRAFFIC_CLASS", "UCX_IB_SL"}, name)
+}
+
+// nodes returns the number of plan nodes of the composed run.
+func (c *compared) nodes() int {
+	n := 0
+	for _, w := range c.in.Layout {
+		for _, r := range w.Ranks {
+			n = max(n, r.Node+1)
+		}
+	}
+	return n
+}
+
+// wrongNodes says whether the old formula for nodes a worker is wrong here.
+func (c *compared) wrongNodes() bool {
+	if c.in.Site == nil {
+		return false
+	}
+	gpus := c.in.Site.GPUsPerNode
+	return slices.ContainsFunc(c.in.Layout, func(w models.Worker) bool { return (w.TP+7)/gpus != len(w.Ranks) })
+}
+
+// oddBoolean says whether a switch of the record is on here and was off in the
+// old scripts because of its spelling.
+func (c *compared) oddBoolean() bool {
+	odd := func(name, on string) bool {
+		v := c.settings.env[name]
+		b, err := models.ParseBool(v)
+		return v != "" && err == nil && bool(b) && v != on
+	}
+	return odd("PREFILL_ENABLE_EP", "true") || odd("PREFILL_ENABLE_DP", "true") || odd("DECODE_ENABLE_EP", "true") ||
+		odd("DECODE_ENABLE_DP", "true") || odd("ENABLE_METRICS", "1") || odd("IS_AGENTIC", "1") && c.settings.env["IS_AGENTIC"] != "true"
+}
+
+// logged says whether the old scripts logged a text on the node of a process.
+func (c *compared) logged(process, text string) bool {
+	var lines []string
+	if json.Unmarshal(c.Outputs[process+"_log"], &lines) != nil {
+		return false
+	}
+	return slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, text) })
+}
+
+// found says whether Check reports an error of a rule.
+func (c *compared) found(name string) bool {
+	return slices.ContainsFunc(c.findings, func(f engine.Finding) bool { return f.Rule == name && f.Severity == engine.Error })
+}

@@ -46,8 +46,8 @@ const loadTime = 200 * time.Millisecond
 const tokenTime = 2 * time.Millisecond
 
 func engineMain(ctx context.Context, args []string, stderr io.Writer) int {
-	if os.Getenv(orphanChild) != "" {
-		linger()
+	if life, err := time.ParseDuration(os.Getenv(orphanChild)); err == nil {
+		linger(life)
 		return 0
 	}
 	e, err := newEngine(args, stderr)

@@ -30,7 +30,7 @@ func FaultKinds() map[string]string {
 		"deaf":          "nothing is answered any more [after=0] seconds after it was ready",
 		"ignore-term":   "SIGTERM changes nothing",
 		"reparent":      "the started process ends with [code=0] once a renamed child serves in its place",
-		"orphan":        "a helper in a session of its own, which ignores SIGTERM, is left behind",
+		"orphan":        "a helper in a session of its own, which ignores SIGTERM, is left behind for [seconds=3600]",
 		"refuse-kv":     "prefill refuses to hand over KV",
 		"stall-kv":      "prefill accepts the decode worker's connection and sends nothing",
 		"no-bootstrap":  "prefill does not open its bootstrap port",

@@ -33,7 +33,7 @@ func (f *faults) reparent(args []string) (code int, done bool) {
 		return 0, false
 	}
 	argv := append([]string{"sglang::" + part, part}, args...)
-	if _, err := spawn(argv, servingChild+"=1", false); err != nil {
+	if err := spawn(argv, servingChild+"=1", false); err != nil {
 		f.log.line("standin: " + err.Error())
 		return 1, true
 	}
@@ -46,18 +46,19 @@ func (f *faults) reparent(args []string) (code int, done bool) {
 // orphan leaves a helper behind that outlives everything that does not look
 // for it.
 func (f *faults) orphan() {
-	if f.has("orphan") {
-		if _, err := spawn([]string{"sglang::helper", "engine", "--model-path", "none"}, orphanChild+"=1", true); err != nil {
+	if x, ok := f.find("orphan"); ok {
+		life := orphanChild + "=" + x.seconds("seconds", 3600).String()
+		if err := spawn([]string{"sglang::helper", "engine"}, life, true); err != nil {
 			f.log.line("standin: " + err.Error())
 		}
 	}
 }
 
 // linger is the whole life of such a helper.
-func linger() {
+func linger(life time.Duration) {
 	rename("sglang::helper")
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	time.Sleep(time.Hour)
+	time.Sleep(life)
 }
 
 // rename changes the process's name as the kernel shows it.
@@ -67,10 +68,10 @@ func rename(name string) {
 
 // spawn starts this program again under another name. The child keeps this
 // process's output.
-func spawn(argv []string, env string, session bool) (int, error) {
+func spawn(argv []string, env string, session bool) error {
 	self, err := os.Executable()
 	if err != nil {
-		return 0, fmt.Errorf("find own program: %w", err)
+		return fmt.Errorf("find own program: %w", err)
 	}
 	p, err := os.StartProcess(self, argv, &os.ProcAttr{
 		Env:   append(os.Environ(), env),
@@ -78,10 +79,9 @@ func spawn(argv []string, env string, session bool) (int, error) {
 		Sys:   &syscall.SysProcAttr{Setsid: session},
 	})
 	if err != nil {
-		return 0, fmt.Errorf("start child: %w", err)
+		return fmt.Errorf("start child: %w", err)
 	}
-	pid := p.Pid
-	return pid, p.Release()
+	return p.Release()
 }
 
 func listening(port int) bool {

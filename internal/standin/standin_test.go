@@ -66,7 +66,7 @@ func start(t *testing.T, fault string, argv ...string) *program {
 	p.Env = append(os.Environ(), "STANDIN_FAULT="+fault)
 	p.Stdout, p.Stderr = p.log, p.log
 	p.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.WaitDelay = 2 * time.Second
+	p.WaitDelay = 200 * time.Millisecond
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -387,7 +387,7 @@ func TestFaultsOfAnEngine(t *testing.T) {
 			}
 			p.waitStatus("/health", 200)
 		}},
-		{"orphan", func(t *testing.T, p *program) {
+		{"orphan:seconds=20", func(t *testing.T, p *program) {
 			p.waitStatus("/health", 200)
 			var pid int
 			waitFor(t, "a helper", func() bool {

@@ -1,0 +1,115 @@
+package runtime
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/disagg/disagg/deploy/shim"
+)
+
+// Marked is a process that carries the marks of a run in its environment.
+type Marked struct {
+	PID      int
+	State    string
+	Command  string
+	Workload string
+
+	start string // start time, which tells it from a later process of the same number
+}
+
+// String writes the process the way an operator looks for it.
+func (m Marked) String() string {
+	return fmt.Sprintf("pid %d state %s %s", m.PID, m.State, m.Command)
+}
+
+// FindMarked lists the live processes below root's /proc that carry the marks
+// of a run, and of one workload of it unless that is empty. Processes whose
+// environment this user may not read are not found.
+func FindMarked(root, runID, workload string) []Marked {
+	dir, err := os.Open(filepath.Join(root, "proc"))
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil
+	}
+	var out []Marked
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		base := filepath.Join(root, "proc", name)
+		env, err := os.ReadFile(filepath.Join(base, "environ"))
+		if err != nil {
+			continue
+		}
+		run, of := marks(env)
+		if run != runID || runID == "" || workload != "" && of != workload {
+			continue
+		}
+		m := Marked{PID: pid, Workload: of}
+		if m.State, m.start = stateOf(base); m.State == "" || m.State == "Z" || m.State == "X" {
+			continue
+		}
+		cmd, err := os.ReadFile(filepath.Join(base, "cmdline"))
+		if err != nil {
+			continue
+		}
+		m.Command = strings.TrimSpace(strings.ToValidUTF8(string(bytes.ReplaceAll(cmd, []byte{0}, []byte{' '})), "\uFFFD"))
+		if r := []rune(m.Command); len(r) > 120 {
+			m.Command = string(r[:120]) + "…"
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// marks finds the run and the workload in an environment.
+func marks(env []byte) (run, workload string) {
+	for kv := range bytes.SplitSeq(env, []byte{0}) {
+		if v, ok := bytes.CutPrefix(kv, []byte(shim.RunVar+"=")); ok {
+			run = string(v)
+		} else if v, ok := bytes.CutPrefix(kv, []byte(shim.WorkloadVar+"=")); ok {
+			workload = string(v)
+		}
+	}
+	return run, workload
+}
+
+// stateOf reads state and start time of a process, or nothing when it is gone.
+func stateOf(base string) (state, start string) {
+	b, err := os.ReadFile(filepath.Join(base, "stat"))
+	if err != nil {
+		return "", ""
+	}
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(f) < 20 {
+		return "", ""
+	}
+	return f[0], f[19]
+}
+
+// kill kills the process if it is still the same.
+func (m Marked) kill() {
+	fd, err := unix.PidfdOpen(m.PID, 0)
+	if err != nil {
+		return // gone
+	}
+	defer unix.Close(fd)
+	// The descriptor holds on to whoever has the number now; only after that
+	// can it be told whether that is the process that was found.
+	if _, start := stateOf("/proc/" + strconv.Itoa(m.PID)); start != m.start {
+		return
+	}
+	_ = unix.PidfdSendSignal(fd, unix.Signal(syscall.SIGKILL), nil, 0)
+}

@@ -1,6 +1,8 @@
 package models
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -31,6 +33,9 @@ func (b *Bool) UnmarshalText(t []byte) error {
 	*b = v
 	return nil
 }
+
+// UnmarshalJSON reads what encoding a Bool wrote: true or false.
+func (b *Bool) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, (*bool)(b)) }
 
 // IntList is a list of positive integers that may be written as a YAML list,
 // one number, "8x16x32", "8 16 32" or "8,16,32".
@@ -86,3 +91,11 @@ type EnvValue struct {
 
 // UnmarshalText reads the plain scalar form.
 func (v *EnvValue) UnmarshalText(t []byte) error { v.Value = string(t); return nil }
+
+// UnmarshalJSON reads what encoding an EnvValue wrote. Unknown keys are refused.
+func (v *EnvValue) UnmarshalJSON(data []byte) error {
+	type plain EnvValue
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	return d.Decode((*plain)(v))
+}

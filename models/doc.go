@@ -32,3 +32,9 @@ const (
 	LauncherSSH   = "ssh"
 	LauncherLocal = "local"
 )
+
+// Scenarios: where the lengths of requests come from.
+const (
+	ScenarioFixed   = "fixed"   // the client's isl and osl
+	ScenarioAgentic = "agentic" // a recorded trace
+)

@@ -13,9 +13,10 @@ type Recipe struct {
 	Name string `yaml:"name" is:"name"`
 	// Model is a key of the catalog.
 	Model string `yaml:"model" is:"word"`
-	// ModelPath overrides where the weights are on the nodes; empty: the
-	// site's search paths and the catalog's directory name decide.
-	ModelPath string `yaml:"model_path,omitempty" is:"path"`
+	// ModelPath overrides where the weights are on the nodes, or is hf:ORG/NAME
+	// for the engine to fetch them; empty: the site's search paths and the
+	// catalog's directory name decide.
+	ModelPath string `yaml:"model_path,omitempty" is:"model-path"`
 	// Engine is sglang, vllm or atom.
 	Engine string `yaml:"engine" enum:"sglang|vllm|atom"`
 	// Scenario picks the catalog's settings: "fixed" (fixed input and output
@@ -58,7 +59,7 @@ type Recipe struct {
 	// Forward names variables of the submitting environment (globs allowed)
 	// that go to every worker; ClientSpec.Forward and RouterSpec.Forward for
 	// those scopes.
-	Forward []string `yaml:"forward,omitempty" is:"env-glob" unique:"yes"`
+	Forward []string `yaml:"forward,omitempty" is:"env-glob" items:"set"`
 
 	// Preflight decides what the checks of the nodes mean for this run.
 	Preflight PreflightPolicy `yaml:"preflight,omitempty"`
@@ -71,7 +72,7 @@ type Recipe struct {
 	Spares int `yaml:"spares,omitempty" min:"0"`
 	// Sweep lists axes: a recipe key path to the values it takes. A recipe
 	// with axes expands to one run for each combination.
-	Sweep []SweepAxis `yaml:"sweep,omitempty" items:"1"`
+	Sweep []SweepAxis `yaml:"sweep,omitempty" items:"some"`
 	// Allow names consistency rules that this recipe knowingly breaks, each
 	// with a reason; they stay visible in the plan and in the result.
 	Allow map[string]string `yaml:"allow,omitempty" keys:"rule" is:"reason"`
@@ -184,13 +185,13 @@ type RouterSpec struct {
 	// Image of the router; empty: the engine's.
 	Image string `yaml:"image,omitempty" is:"image"`
 	// Command replaces the program that starts the router; its flags follow.
-	Command []string `yaml:"command,omitempty" items:"1"`
+	Command []string `yaml:"command,omitempty" items:"some"`
 	// Flags are the router's flags, as Role.Flags.
 	Flags []string `yaml:"flags,omitempty" is:"flag"`
 	// Env sets variables in the router.
 	Env EnvMap `yaml:"env,omitempty" keys:"env-name"`
 	// Forward names variables of the submitting environment for the router.
-	Forward []string `yaml:"forward,omitempty" is:"env-glob" unique:"yes"`
+	Forward []string `yaml:"forward,omitempty" is:"env-glob" items:"set"`
 }
 
 // ClientSpec describes the load or benchmark command that runs against the
@@ -198,13 +199,13 @@ type RouterSpec struct {
 type ClientSpec struct {
 	// Command is argv. The words {url}, {host}, {port}, {model}, {model_path},
 	// {concurrency}, {isl}, {osl}, {result_dir}, {num_prompts} are replaced.
-	Command []string `yaml:"command,omitempty" items:"1"`
+	Command []string `yaml:"command,omitempty" items:"some"`
 	// Image of the client; empty: the engine's.
 	Image string `yaml:"image,omitempty" is:"image"`
 	// Shell is "login" to start the command through the image's login shell.
 	Shell string `yaml:"shell,omitempty" enum:"login"`
 	// Concurrency lists how many requests are in flight, one point each.
-	Concurrency IntList `yaml:"concurrency" items:"1" min:"1" unique:"yes"`
+	Concurrency IntList `yaml:"concurrency" items:"some set" min:"1"`
 	// ISL is the number of input tokens a request.
 	ISL int `yaml:"isl,omitempty" min:"1"`
 	// OSL is the number of output tokens a request.
@@ -218,21 +219,21 @@ type ClientSpec struct {
 	Duration Duration `yaml:"duration,omitempty" min:"1000000000"`
 	// Results are globs under {result_dir} of which at least one file must
 	// exist after each point; default: any file.
-	Results []string `yaml:"results,omitempty" items:"1" is:"result-glob"`
+	Results []string `yaml:"results,omitempty" items:"some" is:"result-glob"`
 	// Env sets variables in the client.
 	Env EnvMap `yaml:"env,omitempty" keys:"env-name"`
 	// Forward names variables of the submitting environment for the client.
-	Forward []string `yaml:"forward,omitempty" is:"env-glob" unique:"yes"`
+	Forward []string `yaml:"forward,omitempty" is:"env-glob" items:"set"`
 }
 
 // EvalSpec asks for an accuracy evaluation through the router.
 type EvalSpec struct {
 	// Command is argv, with the words of ClientSpec.Command.
-	Command []string `yaml:"command,omitempty" items:"1"`
+	Command []string `yaml:"command,omitempty" items:"some"`
 	// Image of the evaluation; empty: the engine's.
 	Image string `yaml:"image,omitempty" is:"image"`
 	// Concurrency of the evaluation; empty: the client's highest.
-	Concurrency IntList `yaml:"concurrency,omitempty" items:"1" min:"1" unique:"yes"`
+	Concurrency IntList `yaml:"concurrency,omitempty" items:"some set" min:"1"`
 	// Limit is how many samples to take, a number or a share; empty: all.
 	Limit string `yaml:"limit,omitempty" is:"positive"`
 	// Only skips the client: the allocation is for the evaluation alone.
@@ -240,7 +241,7 @@ type EvalSpec struct {
 	// Env sets variables in the evaluation.
 	Env EnvMap `yaml:"env,omitempty" keys:"env-name"`
 	// Forward names variables of the submitting environment for the evaluation.
-	Forward []string `yaml:"forward,omitempty" is:"env-glob" unique:"yes"`
+	Forward []string `yaml:"forward,omitempty" is:"env-glob" items:"set"`
 }
 
 // PreflightPolicy decides what preflight means for one run.
@@ -253,7 +254,7 @@ type PreflightPolicy struct {
 }
 
 // Timeouts override stage budgets: a recipe's those of the site, and the site's
-// those of DefaultBudgets.
+// the defaults.
 type Timeouts struct {
 	// Agents is the time until the agents of all nodes are connected.
 	Agents Duration `yaml:"agents,omitempty" min:"1000000000"`
@@ -287,5 +288,5 @@ type SweepAxis struct {
 	// Key is the path of a recipe key, such as prefill.tp.
 	Key string `yaml:"key" is:"word"`
 	// Values are what it takes, each of the key's own type.
-	Values []Scalar `yaml:"values" items:"1" unique:"yes"`
+	Values []Scalar `yaml:"values" items:"some set"`
 }

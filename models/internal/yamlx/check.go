@@ -1,6 +1,7 @@
 package yamlx
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -15,17 +16,22 @@ type Format struct {
 	// Pattern is a regular expression that every right text matches, for JSON
 	// Schema; it may match more than Check accepts. Empty: none.
 	Pattern string
-	// Check returns what is wrong with a text, nil when nothing is.
+	// Check returns what is wrong with a text, nil when nothing is, and ErrForm
+	// when there is nothing to say but that it is something else.
 	Check func(string) error
 }
+
+// ErrForm is the error of a text that simply has another form.
+var ErrForm = errors.New("it has another form")
 
 // Rules are the rules of a field as its struct tags give them.
 //
 //	enum:"a|b"   the text is one of these
 //	min:"1"      the number is at least this
 //	max:"9"      the number is at most this
-//	items:"1"    the list has at least so many items
-//	unique:"yes" no two items of the list are equal
+//	items:"some" the list is not empty
+//	items:"set"  no two items of the list are equal
+//	items:"some set" both
 //	is:"name"    the text has this format
 //	keys:"name"  the keys of the map have this format
 //
@@ -34,7 +40,7 @@ type Format struct {
 type Rules struct {
 	Enum     []string
 	Min, Max *int64
-	Items    int
+	NotEmpty bool
 	Unique   bool
 	Is, Keys string
 	Required bool
@@ -52,9 +58,10 @@ func rulesOf(tag reflect.StructTag) Rules {
 		}
 		return &n
 	}
-	r := Rules{Min: number("min"), Max: number("max"), Unique: tag.Get("unique") != "", Is: tag.Get("is"), Keys: tag.Get("keys")}
-	if n := number("items"); n != nil {
-		r.Items = int(*n)
+	items := strings.Fields(tag.Get("items"))
+	r := Rules{
+		Min: number("min"), Max: number("max"), Is: tag.Get("is"), Keys: tag.Get("keys"),
+		NotEmpty: slices.Contains(items, "some"), Unique: slices.Contains(items, "set"),
 	}
 	if e := tag.Get("enum"); e != "" {
 		r.Enum = strings.Split(e, "|")
@@ -77,7 +84,7 @@ func (d *Document) checkStruct(path string, v reflect.Value, formats map[string]
 		if d.Positions.Has(at) {
 			d.checkField(at, v.FieldByIndex(f.Index), f.Rules, formats)
 		} else if f.Rules.Required {
-			d.Fail(at, at+" is missing", "")
+			d.FailKey(at, at+" is missing", "")
 		}
 	}
 }
@@ -102,8 +109,8 @@ func (d *Document) checkField(at string, v reflect.Value, r Rules, formats map[s
 		for _, k := range sortedKeys(v) {
 			key := k.String()
 			if r.Keys != "" {
-				if err := formats[r.Keys].Check(key); err != nil {
-					d.FailKey(Key(at, key), fmt.Sprintf("%s: %s", at, err), "")
+				if err := (Rules{Is: r.Keys}).checkText(key, formats); err != nil {
+					d.FailKey(Key(at, key), fmt.Sprintf("the key %q in %s%s", shorten(key), at, err), "")
 				}
 			}
 			d.checkField(Key(at, key), v.MapIndex(k), r, formats)
@@ -112,7 +119,7 @@ func (d *Document) checkField(at string, v reflect.Value, r Rules, formats map[s
 		d.checkList(at, v, r, formats)
 	case reflect.String:
 		if err := r.checkText(v.String(), formats); err != nil {
-			d.Fail(at, fmt.Sprintf("%s %s", at, err), "")
+			d.Fail(at, at+err.Error(), "")
 		}
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		if r.Min != nil && v.Int() < *r.Min {
@@ -124,8 +131,8 @@ func (d *Document) checkField(at string, v reflect.Value, r Rules, formats map[s
 }
 
 func (d *Document) checkList(at string, v reflect.Value, r Rules, formats map[string]Format) {
-	if v.Len() < r.Items {
-		d.Fail(at, fmt.Sprintf("%s must have at least %d, it has %d", at, r.Items, v.Len()), "write the items, or remove the key")
+	if v.Len() == 0 && r.NotEmpty {
+		d.Fail(at, at+" is an empty list", "write its items, or remove the key")
 		return
 	}
 	seen := map[any]int{}
@@ -143,29 +150,42 @@ func (d *Document) checkList(at string, v reflect.Value, r Rules, formats map[st
 	}
 }
 
-// checkText says what is wrong with a text, to go after its path.
+// checkText says what is wrong with a text, to go right after its path.
 func (r Rules) checkText(s string, formats map[string]Format) error {
 	if strings.ContainsRune(s, 0) {
-		return fmt.Errorf("has a NUL character, which no argument and no variable can carry")
+		return fmt.Errorf(" has a NUL character, which no argument and no variable can carry")
 	}
 	if len(r.Enum) > 0 && !slices.Contains(r.Enum, s) {
 		near := ""
 		if n := Nearest(s, r.Enum); n != "" {
 			near = fmt.Sprintf("; did you mean %q?", n)
 		}
-		return fmt.Errorf("is %q, it must be one of: %s%s", s, strings.Join(r.Enum, ", "), near)
+		return fmt.Errorf(" is %q, it must be one of: %s%s", s, strings.Join(r.Enum, ", "), near)
 	}
 	if r.Is != "" {
 		f, ok := formats[r.Is]
 		if !ok {
 			panic("yamlx: no format " + r.Is)
 		}
-		if err := f.Check(s); err != nil {
-			return fmt.Errorf("must be %s: %w", f.Doc, err)
+		if err := f.Check(s); errors.Is(err, ErrForm) {
+			return fmt.Errorf(" must be %s, not %q", f.Doc, shorten(s))
+		} else if err != nil {
+			return fmt.Errorf(": %w", err)
 		}
 	}
 	return nil
 }
+
+// shorten cuts a text for a message.
+func shorten(s string) string {
+	if r := []rune(s); len(r) > maxShown {
+		return string(r[:maxShown]) + "…"
+	}
+	return s
+}
+
+// maxShown is how much of a text a message repeats, in characters.
+const maxShown = 60
 
 // show prints n as a value of v's type prints itself.
 func show(v reflect.Value, n int64) string {

@@ -273,8 +273,5 @@ func kindName(n *yaml.Node) string {
 	case "!!bool":
 		return n.Value
 	}
-	if r := []rune(n.Value); len(r) > 40 {
-		return fmt.Sprintf("the text %q…", string(r[:40]))
-	}
-	return fmt.Sprintf("the text %q", n.Value)
+	return fmt.Sprintf("the text %q", shorten(n.Value))
 }

@@ -75,6 +75,39 @@ func Lookup(t reflect.Type, path []string) (Field, bool) {
 	return Field{}, false
 }
 
+// IsScalar says whether values of t are written as one scalar.
+func IsScalar(t reflect.Type) bool {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map, reflect.Slice:
+		return HasTextForm(t)
+	}
+	return true
+}
+
+// Paths lists the paths of all scalar keys below struct type t, without those
+// inside lists and maps.
+func Paths(t reflect.Type) []string {
+	var out []string
+	for _, f := range Fields(t) {
+		inner := f.Type
+		for inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		switch {
+		case IsScalar(inner):
+			out = append(out, f.Key)
+		case inner.Kind() == reflect.Struct:
+			for _, p := range Paths(inner) {
+				out = append(out, f.Key+"."+p)
+			}
+		}
+	}
+	return out
+}
+
 // places returns the paths, below struct type t, of keys with the given name.
 func places(t reflect.Type, key, path string) []string {
 	var out []string

@@ -9,10 +9,11 @@ import (
 // Value is one value of a document, with its place.
 type Value struct{ node *yaml.Node }
 
-// Text is a value that no document holds. It is read as if it had been written
-// without quotes, so that its type is that of the field it is put in.
-func Text(s string) Value {
-	n := &yaml.Node{Kind: yaml.ScalarNode, Value: s}
+// Text is a value that no document holds, with the place to report for it. It
+// is read as if it had been written without quotes, so that its type is that of
+// the field it is put in.
+func Text(s string, at Position) Value {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Value: s, Line: at.Line, Column: at.Col}
 	if s == "" {
 		n.Style = yaml.DoubleQuotedStyle // an empty text, not nothing
 	}
@@ -35,12 +36,7 @@ func (d *Document) Value(list string, i int, key string, j int) (Value, bool) {
 // The path leads through mappings only.
 func (d *Document) With(path []string, v Value) *Document {
 	next := d.fresh()
-	n := *v.node
-	if n.Line == 0 {
-		p := d.Positions.Near(joinPath(path))
-		n.Line, n.Column = p.Line, p.Col
-	}
-	next.root = put(d.root, path, &n)
+	next.root = put(d.root, path, v.node)
 	return next
 }
 
@@ -108,12 +104,4 @@ func item(n *yaml.Node, i int) *yaml.Node {
 		return nil
 	}
 	return follow(n.Content[i])
-}
-
-func joinPath(keys []string) string {
-	path := ""
-	for _, k := range keys {
-		path = Key(path, k)
-	}
-	return path
 }

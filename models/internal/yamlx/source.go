@@ -49,8 +49,9 @@ func (s source) clamp(line, col int) (int, int) {
 // list, short enough for a terminal.
 const snippetWidth = 110
 
-// secretLine finds a value whose key says that it is a secret.
-var secretLine = regexp.MustCompile(`(?i)^(.*?(?:TOKEN|SECRET|KEY|PASSWORD|PASSWD)["']?\s*:[ \t]+)(\S.*)$`)
+// secretLine finds a value whose key says that it is a secret, and the password
+// in a URL.
+var secretLine = regexp.MustCompile(`(?i)^(.*?(?:(?:TOKEN|SECRET|[_A-Z0-9]KEY|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)["']?[ \t]*:[ \t]+|://[^/\s:@]*:))\S.*$`)
 
 // snippet shows a line with a caret under col. Control characters are replaced
 // and values of secrets are hidden.

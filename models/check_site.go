@@ -1,0 +1,92 @@
+package models
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/disagg/disagg/models/internal/yamlx"
+)
+
+// siteCheck finds the mistakes of one site that need nothing but the file.
+type siteCheck struct {
+	doc *yamlx.Document
+	s   *Site
+}
+
+func (c *siteCheck) run() {
+	c.doc.Check(c.s, formats())
+	checkEnv(c.doc, "env", c.s.Env)
+	for i, p := range c.s.Profiles {
+		checkEnv(c.doc, yamlx.Index("profiles", i)+".env", p.Env)
+	}
+	c.excludes()
+	c.profiles()
+	c.mounts()
+	c.containers()
+}
+
+func (c *siteCheck) excludes() {
+	first := map[string]int{}
+	for i, e := range c.s.Exclude {
+		at := yamlx.Index("exclude", i)
+		if e.Since != "" && e.Expires != "" && e.Expires < e.Since && !c.doc.Failed(at+".since") {
+			c.doc.Fail(at+".expires", fmt.Sprintf("%s.expires %s lies before since %s", at, e.Expires, e.Since), "")
+		}
+		key := strings.Join([]string{e.Nodes, strings.Join(e.Engines, ","), strings.Join(e.Models, ",")}, " ")
+		if j, twice := first[key]; twice {
+			c.doc.Fail(at+".nodes", fmt.Sprintf("%s excludes %s for the same engines and models as exclude[%d] at %s",
+				at, e.Nodes, j, c.doc.Positions.At(yamlx.Index("exclude", j))), "keep one of them")
+		} else {
+			first[key] = i
+		}
+	}
+}
+
+func (c *siteCheck) profiles() {
+	first := map[string]int{}
+	for i, p := range c.s.Profiles {
+		at := yamlx.Index("profiles", i)
+		if j, twice := first[p.Nodes]; twice && p.Nodes != "" {
+			c.doc.Fail(at+".nodes", fmt.Sprintf("%s can never apply: profiles[%d] has the same nodes and comes first", at, j), "join the two")
+		} else {
+			first[p.Nodes] = i
+		}
+	}
+}
+
+// mounts refuses two mounts at one place in the container: which one a runtime
+// takes is chance.
+func (c *siteCheck) mounts() {
+	first := map[string]int{}
+	for i, m := range c.s.Container.Mounts {
+		parts := strings.Split(m, ":")
+		if len(parts) < 2 || c.doc.Failed(yamlx.Index("container.mounts", i)) {
+			continue
+		}
+		target := path.Clean(parts[1])
+		if j, twice := first[target]; twice {
+			c.doc.Fail(yamlx.Index("container.mounts", i), fmt.Sprintf("container.mounts has %s as the place of two mounts, items %d and %d", target, j+1, i+1), "keep one of them")
+		} else {
+			first[target] = i
+		}
+	}
+}
+
+// containers refuses settings that runtime none would silently not use.
+func (c *siteCheck) containers() {
+	k := c.s.Container
+	if k.Runtime != "none" {
+		return
+	}
+	for key, set := range map[string]bool{
+		"devices": len(k.Devices) > 0, "mounts": len(k.Mounts) > 0, "ulimits": len(k.Ulimits) > 0, "shm_size": k.ShmSize != "",
+		"ipc": k.IPC != "", "cap_add": len(k.CapAdd) > 0, "security_opt": len(k.SecurityOpt) > 0, "group_add": len(k.GroupAdd) > 0,
+		"user": k.User != "", "extra_args": len(k.ExtraArgs) > 0, "pull": k.Pull != "", "privileged": k.Privileged != nil,
+	} {
+		if set {
+			at := "container." + key
+			c.doc.FailKey(at, at+" has no meaning with runtime none, which starts plain processes", "remove it, or use docker or podman")
+		}
+	}
+}

@@ -28,7 +28,9 @@ func (c *composer) fail(path, msg, hint string) {
 	if at := c.where("recipe", path); strings.Contains(at, ":") {
 		e.Msg = fmt.Sprintf("%s (%s)", msg, at)
 	}
-	c.errs = append(c.errs, e)
+	if !slices.Contains(c.errs, e) {
+		c.errs = append(c.errs, e)
+	}
 }
 
 // warnOnce warns unless the same was said before.

@@ -16,7 +16,7 @@ const (
 )
 
 // Names lists the engines.
-func Names() []string { return []string{SGLang} }
+func Names() []string { return []string{SGLang, VLLM} }
 
 // Input is all that composing depends on.
 type Input struct {
@@ -67,6 +67,8 @@ func Compose(in Input) (Output, []models.FieldError) {
 	switch in.Recipe.Engine {
 	case SGLang:
 		c.sglang()
+	case VLLM:
+		c.vllm()
 	default:
 		c.fail("engine", fmt.Sprintf("there is no engine %q; engines: %s", in.Recipe.Engine, strings.Join(Names(), ", ")), "")
 	}

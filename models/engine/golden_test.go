@@ -46,7 +46,8 @@ type fixture struct {
 	NICCtl *bool    `json:"nicctl"`
 	QoS    *string  `json:"nicctl_qos"`
 	IBV    []string `json:"ibv"`
-	TwEth  []string `json:"tw_eth"`
+	// NoRoute nodes have no route, so no address was found.
+	NoRoute bool `json:"no_route"`
 }
 
 // process is a command that a record holds, with the variables that the old

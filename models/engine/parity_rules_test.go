@@ -19,61 +19,55 @@ type rule struct {
 	always bool
 }
 
-// rulesOf returns the rules of an engine, more specific ones first.
-func rulesOf(name string) []rule {
-	switch name {
-	case engine.SGLang:
-		return append(sglangRules(), commonRules(name)...)
-	}
-	return commonRules(name)
+// parityRules returns every rule. The first that matches a difference owns it.
+func parityRules() []rule {
+	return slices.Concat(sglangRules(), vllmRules(), commonRules())
 }
 
-// commonRules are the rules of all engines whose records need them.
-func commonRules(name string) []rule {
-	all := []struct {
-		engines string
-		rule
-	}{
-		{"sglang", rule{id: "worker-shape", reason: "a worker that is no whole number of nodes is refused; the old division rounded and started another size", match: func(c *compared, d difference) bool {
+// commonRules are the rules that are not about one engine.
+func commonRules() []rule {
+	return []rule{
+		{id: "worker-shape", reason: "a worker that is no whole number of nodes is refused; the old division rounded and started another size", match: func(c *compared, d difference) bool {
 			return d.kind == "refused" && (strings.Contains(d.ours, "is not a whole number of nodes") || strings.Contains(d.ours, "do not divide"))
-		}}},
-		{"sglang", rule{id: "nodes-per-worker", reason: "the old nodes-per-worker was (TP+7)/GPUS_PER_NODE, which is the quotient rounded up only with 8 GPUs a node", match: func(c *compared, d difference) bool {
+		}},
+		{id: "nodes-per-worker", reason: "the old nodes-per-worker was (TP+7)/GPUS_PER_NODE, which is the quotient rounded up only with 8 GPUs a node", match: func(c *compared, d difference) bool {
 			return c.wrongNodes()
-		}}},
-		{"sglang", rule{id: "workers-as-nodes", reason: "the old job script took the number of workers for the number of nodes, so ranks of workers over several nodes were never started", match: func(c *compared, d difference) bool {
+		}},
+		{id: "workers-as-nodes", reason: "the old job script took the number of workers for the number of nodes, so ranks of workers over several nodes were never started", match: func(c *compared, d difference) bool {
 			return c.Layer == "host" && c.nodes() != len(c.in.Layout)
-		}}},
-		{"sglang", rule{id: "addresses-unchecked", reason: "the old scripts went on without an address when no route was found", match: func(c *compared, d difference) bool {
-			return strings.Contains(d.golden, "http://:") || d.golden == "localhost"
-		}}},
-		{"sglang", rule{id: "boolean-spelling", reason: "1, True and the like meant off in one old layer and on in another; here every spelling has one meaning", match: func(c *compared, d difference) bool {
+		}},
+		{id: "value-with-blank", reason: "a value with a blank split the container's command line, so the worker never started", match: func(c *compared, d difference) bool {
+			blank := func(v string) bool { return strings.Contains(strings.TrimSpace(v), " ") }
+			return c.Layer == "host" && d.kind == "process" && d.golden == absent && slices.ContainsFunc(sorted(c.Inputs.Env), func(n string) bool {
+				return blank(c.Inputs.Env[n])
+			})
+		}},
+		{id: "addresses-unchecked", reason: "the old scripts went on without an address when no route was found", match: func(c *compared, d difference) bool {
+			return c.Inputs.Fixture.NoRoute && slices.Contains([]string{"--prefill", "--decode", "--kv-transfer-config", "VLLM_NIXL_SIDE_CHANNEL_HOST"}, d.name) ||
+				strings.Contains(d.golden, "http://:")
+		}},
+		{id: "boolean-spelling", reason: "1, True and the like meant off in one old layer and on in another; here every spelling has one meaning", match: func(c *compared, d difference) bool {
 			return c.oddBoolean()
-		}}},
-		{"sglang", rule{id: "empty-path-element", always: true, reason: "a list that ends in a colon puts the working directory on the search path", match: func(c *compared, d difference) bool {
+		}},
+		{id: "empty-path-element", always: true, reason: "a list that ends in a colon puts the working directory on the search path", match: func(c *compared, d difference) bool {
 			return d.kind == "env" && slices.Contains([]string{"PYTHONPATH", "LD_LIBRARY_PATH"}, d.name) && d.golden == d.ours+":"
-		}}},
-		{"sglang", rule{id: "class-from-host-name", reason: "the old scripts guessed the traffic class from the host's name when the NICs' tool was missing or silent; here it is the NICs' or the site's, or it is not set", match: func(c *compared, d difference) bool {
+		}},
+		{id: "class-from-host-name", reason: "the old scripts guessed the traffic class from the host's name when the NICs' tool was missing or silent; here it is the NICs' or the site's, or it is not set", match: func(c *compared, d difference) bool {
 			return d.kind == "env" && isQoS(d.name) && c.logged(d.process, "from hostname")
-		}}},
-		{"sglang", rule{id: "tool-of-the-first-node", reason: "the NICs' tool was mounted into every container when the first node had it, so a node without it looked as if it had been asked", match: func(c *compared, d difference) bool {
+		}},
+		{id: "tool-of-the-first-node", reason: "the NICs' tool was mounted into every container when the first node had it, so a node without it looked as if it had been asked", match: func(c *compared, d difference) bool {
 			var node int
 			_, err := fmt.Sscanf(d.process, "rank%d", &node)
 			return d.kind == "env" && isQoS(d.name) && d.ours == absent && err == nil && c.facts.noNICCtl(node) && !c.facts.noNICCtl(0)
-		}}},
-		{"sglang", rule{id: "class-given-by-half", reason: "a given MORI_RDMA_TC kept the old scripts from setting the traffic class of KV transfers and any service level", match: func(c *compared, d difference) bool {
-			return d.kind == "env" && isQoS(d.name) && d.golden == absent && c.settings.env["MORI_RDMA_TC"] != ""
-		}}},
-		{"sglang", rule{id: "mtp-without-algorithm", reason: "the old scripts gave depth flags without an algorithm, which engines take and ignore; such a plan is refused", match: func(c *compared, d difference) bool {
+		}},
+		{id: "class-given-by-half", reason: "a traffic class given in one variable kept the old scripts from setting the others and any service level", match: func(c *compared, d difference) bool {
+			return d.kind == "env" && isQoS(d.name) && d.golden == absent &&
+				(c.settings.env["MORI_RDMA_TC"] != "" || c.settings.env["UCX_IB_TRAFFIC_CLASS"] != "")
+		}},
+		{id: "mtp-without-algorithm", reason: "the old scripts gave depth flags without an algorithm, which engines take and ignore; such a plan is refused", match: func(c *compared, d difference) bool {
 			return d.kind == "argv" && strings.HasPrefix(d.name, "--speculative-num-") && d.ours == absent && c.found("mtp-without-algorithm")
-		}}},
+		}},
 	}
-	var out []rule
-	for _, r := range all {
-		if strings.Contains(r.engines, name) {
-			out = append(out, r.rule)
-		}
-	}
-	return out
 }
 
 func sglangRules() []rule {
@@ -127,6 +121,32 @@ func sglangRules() []rule {
 		}},
 		{id: "formula-without-its-names", reason: "a formula over an unset variable was passed on as text and split into words; here sizes are never unset", match: func(c *compared, d difference) bool {
 			return d.name == "--chunked-prefill-size" && strings.Contains(d.golden, "*")
+		}},
+	}
+}
+
+func vllmRules() []rule {
+	return []rule{
+		{id: "no-such-flag", reason: "--enable-dp-attention is no flag of vLLM, so such a run failed when the engine read its arguments; it is refused", match: func(c *compared, d difference) bool {
+			return d.kind == "refused" && strings.Contains(d.ours, "vllm has no flag for it")
+		}},
+		{id: "one-node-workers", reason: "a vLLM worker of more GPUs than a node has was started on one node all the same; it is refused", match: func(c *compared, d difference) bool {
+			return d.kind == "refused" && strings.Contains(d.ours, "here it runs on one")
+		}},
+		{id: "ignored-asked", reason: "KV offload and the KV transfer backend were ignored by vLLM's script without a word; what cannot be done is refused", match: func(c *compared, d difference) bool {
+			return d.kind == "refused" && (strings.Contains(d.ours, "no KV tier") || strings.Contains(d.ours, "moves KV with"))
+		}},
+		{id: "ports-of-both-sides", reason: "another port reached the router or the workers, never both, or could be read in the container and nothing could forward it there; here both sides have it from the plan", match: func(c *compared, d difference) bool {
+			set := func(name string) bool { return c.settings.env[name] != "" }
+			return c.in.Recipe.Engine == engine.VLLM && (d.name == "--kv-transfer-config" && (set("PROXY_PING_PORT") || set("SERVER_PORT")) ||
+				d.name == "--vllm-discovery-address" && set("PROXY_PING_PORT") || d.name == "--port" && set("SERVER_PORT"))
+		}},
+		{id: "router-started", reason: "with ROUTER_TYPE=moriio the old scripts started no router at all", match: func(c *compared, d difference) bool {
+			return d.process == "router" && d.golden == absent && c.settings.env["ROUTER_TYPE"] == "moriio"
+		}},
+		{id: "fabric-is-the-site's", reason: "the old script took the first tw-eth link for UCX and the first 192.168 address for the side channel: facts of one cluster; here the site or the recipe says them", match: func(c *compared, d difference) bool {
+			return d.name == "UCX_NET_DEVICES" && strings.HasPrefix(d.golden, "tw-eth") ||
+				d.name == "VLLM_NIXL_SIDE_CHANNEL_HOST" && strings.HasPrefix(d.golden, "192.168.")
 		}},
 	}
 }

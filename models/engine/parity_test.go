@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/models/catalog"
 	"github.com/disagg/disagg/models/engine"
 	"github.com/disagg/disagg/models/env"
@@ -39,6 +40,12 @@ type compared struct {
 	findings []engine.Finding
 }
 
+// tally is what came of the records of one engine.
+type tally struct {
+	equal, always, byRule, unexplained int
+	bothRefuse, noCommand              int
+}
+
 // TestParity composes what each golden record asks for and compares. Every
 // difference must be one of the rules in parity_rules_test.go; a rule that no
 // record needs fails the test.
@@ -48,71 +55,71 @@ func TestParity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := env.Known()
+	known, rules := env.Known(), parityRules()
+	touched := map[string]map[string]bool{} // rule → records
+	for _, r := range rules {
+		touched[r.id] = map[string]bool{}
+	}
 	for _, name := range engine.Names() {
+		path := goldenPath(t, name)
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			rules := rulesOf(name)
-			touched := make([]map[string]bool, len(rules))
-			for i := range touched {
-				touched[i] = map[string]bool{}
-			}
-			var equal, byRule, always, empty, bothRefuse, unexplained int
-			goldenRecords(t, goldenPath(t, name), func(r *record) {
-				cmp := &compared{record: r, golden: r.processes(t)}
-				differences := cmp.compare(t, c, known, name)
-				if len(cmp.golden) == 0 {
-					if len(differences) == 1 && differences[0].kind == "refused" {
-						bothRefuse++
-					} else {
-						empty++
-					}
-					return
-				}
-				used, left := 0, 0
-				for _, d := range differences {
-					i := slices.IndexFunc(rules, func(rule rule) bool { return rule.match(cmp, d) })
-					if i < 0 {
-						left++
-						t.Errorf("%s: %s", r.ID, d)
-						continue
-					}
-					if !rules[i].always {
-						used++
-					}
-					touched[i][r.ID] = true
-				}
-				switch {
-				case left > 0:
-					unexplained++
-				case used > 0:
-					byRule++
-				case len(differences) > 0:
-					always++
-				default:
-					equal++
-				}
-			})
-			var b strings.Builder
-			fmt.Fprintf(&b, "%s: %d records equal, %d but for rules that touch every run (*), %d but for other rules, %d unexplained; without commands: %d refused here too, %d stopped by something that is not composition\n",
-				name, equal, always, byRule, unexplained, bothRefuse, empty)
-			for i, r := range rules {
-				mark := " "
-				if r.always {
-					mark = "*"
-				}
-				fmt.Fprintf(&b, "  %4d%s %s: %s\n", len(touched[i]), mark, r.id, r.reason)
-				if len(touched[i]) == 0 {
-					t.Errorf("rule %s touches no record", r.id)
-				}
-			}
-			t.Log(b.String())
-			if testing.Verbose() {
-				for i, r := range rules {
-					t.Logf("%s touches: %s", r.id, strings.Join(sorted(touched[i]), " "))
-				}
-			}
+			var n tally
+			goldenRecords(t, path, func(r *record) { n.count(t, r, c, known, name, rules, touched) })
+			t.Logf("%d records equal, %d but for rules that touch every run (*), %d but for other rules, %d unexplained; "+
+				"without commands: %d that are refused here too, %d that something else stopped",
+				n.equal, n.always, n.byRule, n.unexplained, n.bothRefuse, n.noCommand)
 		})
+	}
+	for _, r := range rules {
+		mark := " "
+		if r.always {
+			mark = "*"
+		}
+		t.Logf("%4d%s %s: %s", len(touched[r.id]), mark, r.id, r.reason)
+		if testing.Verbose() {
+			t.Logf("      %s", strings.Join(sorted(touched[r.id]), " "))
+		}
+		if len(touched[r.id]) == 0 {
+			t.Errorf("rule %s touches no record", r.id)
+		}
+	}
+}
+
+// count compares one record and says which rules it needs.
+func (n *tally) count(t *testing.T, r *record, c *catalog.Catalog, known *env.Table, name string, rules []rule, touched map[string]map[string]bool) {
+	t.Helper()
+	cmp := &compared{record: r, golden: r.processes(t)}
+	differences := cmp.compare(t, c, known, name)
+	if len(cmp.golden) == 0 {
+		if len(differences) == 1 && differences[0].kind == "refused" {
+			n.bothRefuse++
+		} else {
+			n.noCommand++
+		}
+		return
+	}
+	others, left := 0, 0
+	for _, d := range differences {
+		i := slices.IndexFunc(rules, func(rule rule) bool { return rule.match(cmp, d) })
+		if i < 0 {
+			left++
+			t.Errorf("%s: %s", r.ID, d)
+			continue
+		}
+		if !rules[i].always {
+			others++
+		}
+		touched[rules[i].id][r.ID] = true
+	}
+	switch {
+	case left > 0:
+		n.unexplained++
+	case others > 0:
+		n.byRule++
+	case len(differences) > 0:
+		n.always++
+	default:
+		n.equal++
 	}
 }
 
@@ -122,6 +129,7 @@ func (c *compared) compare(t *testing.T, cat *catalog.Catalog, known *env.Table,
 	refused := func(err error) []difference {
 		return []difference{{process: "plan", kind: "refused", ours: err.Error()}}
 	}
+	c.in = engine.Input{Recipe: &models.Recipe{Engine: name}, Site: &models.Site{}}
 	var err error
 	if c.Layer == "host" {
 		if c.settings, err = host(c.record); err != nil {
@@ -130,7 +138,11 @@ func (c *compared) compare(t *testing.T, cat *catalog.Catalog, known *env.Table,
 	} else {
 		c.settings = server(c.record)
 	}
-	c.in, err = c.settings.input(cat, name, c.Inputs.Fixture)
+	if path := c.containerEnv(t)["MODEL_PATH"]; name == engine.VLLM && path != "" {
+		// Which snapshot is there is found out on the nodes.
+		c.settings.modelPath = path
+	}
+	c.in, err = c.settings.input(cat, name)
 	if errors.Is(err, errRefused) {
 		return refused(err)
 	}
@@ -162,7 +174,8 @@ func (c *compared) compare(t *testing.T, cat *catalog.Catalog, known *env.Table,
 		}
 	}
 	for _, p := range sorted(ours) {
-		if _, there := c.golden[p]; !there {
+		// The script of vLLM's workers does not start the router.
+		if _, there := c.golden[p]; !there && !(p == "router" && name == engine.VLLM && c.Layer == "server") {
 			list = append(list, difference{process: p, kind: "process", golden: absent, ours: strings.Join(ours[p].argv, " ")})
 		}
 	}
@@ -211,7 +224,7 @@ func compareEnv(proc, engineName string, known *env.Table, golden, ours process)
 	reads := func(name string) bool {
 		v, ok := known.Lookup(name)
 		if !ok {
-			return !golden.given[name] && name != "X_STUB_LIFE"
+			return !golden.given[name] && !slices.Contains([]string{"X_STUB_LIFE", "WS_PATH", "NODE0_ADDR"}, name)
 		}
 		return v.ReadIn(golden.role, engineName)
 	}

@@ -45,6 +45,8 @@ func DefaultPorts(engine, role string) Ports {
 			p.Bootstrap = 8998
 		}
 		return p
+	case VLLM:
+		return Ports{HTTP: 2584}
 	}
 	return Ports{HTTP: 8000}
 }

@@ -41,14 +41,14 @@ func (s settings) get(name, or string) string {
 
 // input translates a record to this project's input. Everything it does, a
 // person moving from the old scripts would do by hand.
-func (s settings) input(c *catalog.Catalog, name string, f fixture) (engine.Input, error) {
+func (s settings) input(c *catalog.Catalog, name string) (engine.Input, error) {
 	r := &models.Recipe{Name: "golden", Engine: name, Model: s.env["MODEL_NAME"], Image: "img/x:1"}
 	entry, err := c.Lookup(r.Model)
 	if err != nil {
-		return engine.Input{}, refuse("%v", err)
+		return engine.Input{Recipe: r, Site: &models.Site{}}, refuse("%v", err)
 	}
 	if !entry.Has(name) {
-		return engine.Input{}, refuse("%s has no settings for %s", r.Model, name)
+		return engine.Input{Recipe: r, Site: &models.Site{}}, refuse("%s has no settings for %s", r.Model, name)
 	}
 	// Spelling of booleans: whatever people write, one meaning.
 	truth := func(key string, unset bool) (bool, error) {
@@ -64,7 +64,7 @@ func (s settings) input(c *catalog.Catalog, name string, f fixture) (engine.Inpu
 	}
 	agentic, err := truth("IS_AGENTIC", false)
 	if err != nil {
-		return engine.Input{}, err
+		return engine.Input{Recipe: r, Site: &models.Site{}}, err
 	}
 	if agentic {
 		r.Scenario = catalog.ScenarioAgentic
@@ -83,19 +83,19 @@ func (s settings) input(c *catalog.Catalog, name string, f fixture) (engine.Inpu
 	} {
 		ep, err := truth(role.prefix+"_ENABLE_EP", true)
 		if err != nil {
-			return engine.Input{}, err
+			return engine.Input{Recipe: r, Site: &models.Site{}}, err
 		}
 		dp, err := truth(role.prefix+"_ENABLE_DP", true)
 		if err != nil {
-			return engine.Input{}, err
+			return engine.Input{Recipe: r, Site: &models.Site{}}, err
 		}
 		tp, err := strconv.Atoi(s.get(role.prefix+"_TP_SIZE", "8"))
 		if err != nil {
-			return engine.Input{}, refuse("%s_TP_SIZE: %v", role.prefix, err)
+			return engine.Input{Recipe: r, Site: &models.Site{}}, refuse("%s_TP_SIZE: %v", role.prefix, err)
 		}
 		workers, err := strconv.Atoi(s.get(role.count, "1"))
 		if err != nil || workers < 1 {
-			return engine.Input{}, refuse("%s workers: %q", role.prefix, s.env[role.count])
+			return engine.Input{Recipe: r, Site: &models.Site{}}, refuse("%s workers: %q", role.prefix, s.env[role.count])
 		}
 		x := &models.Role{Workers: workers, Nodes: role.nodes, TP: tp, DPAttention: models.Bool(dp)}
 		if ep {
@@ -108,13 +108,13 @@ func (s settings) input(c *catalog.Catalog, name string, f fixture) (engine.Inpu
 	}
 	metrics, err := truth("ENABLE_METRICS", false)
 	if err != nil {
-		return engine.Input{}, err
+		return engine.Input{Recipe: r, Site: &models.Site{}}, err
 	}
 	r.Metrics = models.Bool(metrics)
 	r.Transfer = s.env["KV_P2P_TRANSFER"]
 	list, err := models.ParseIntList(s.get("BENCH_MAX_CONCURRENCY", "512"))
 	if err != nil {
-		return engine.Input{}, refuse("%v", err)
+		return engine.Input{Recipe: r, Site: &models.Site{}}, refuse("%v", err)
 	}
 	r.Client = &models.ClientSpec{Concurrency: list}
 	run, _ := truth("RUN_EVAL", false)
@@ -123,19 +123,19 @@ func (s settings) input(c *catalog.Catalog, name string, f fixture) (engine.Inpu
 		r.Evals = &models.EvalSpec{Only: models.Bool(only)}
 		if v := s.env["EVAL_CONC"]; v != "" {
 			if r.Evals.Concurrency, err = models.ParseIntList(v); err != nil {
-				return engine.Input{}, refuse("EVAL_CONC: %v", err)
+				return engine.Input{Recipe: r, Site: &models.Site{}}, refuse("EVAL_CONC: %v", err)
 			}
 		}
 	}
 	if r.KVOffload, err = s.offload(r.Model); err != nil {
-		return engine.Input{}, err
+		return engine.Input{Recipe: r, Site: &models.Site{}}, err
 	}
 	r.Router = s.router(agentic)
 	s.variables(r, site, name)
 	s.tuning(r, name)
 	layout, err := layout(r, site.GPUsPerNode, s)
 	if err != nil {
-		return engine.Input{}, err
+		return engine.Input{Recipe: r, Site: &models.Site{}}, err
 	}
 	in := engine.Input{Recipe: r, Site: site, Entry: entry, Layout: layout, Launcher: models.LauncherSlurm,
 		ModelPath: s.modelPath}
@@ -240,6 +240,12 @@ func (s settings) router(agentic bool) *models.RouterSpec {
 				spec.Flags = append(spec.Flags, flag+" "+v)
 			}
 		}
+	}
+	if s.env["ROUTER_TYPE"] == "moriio" {
+		spec.Kind = "moriio"
+	}
+	if v := s.env["PROXY_PING_PORT"]; v != "" {
+		spec.Flags = append(spec.Flags, "--vllm-discovery-address 0.0.0.0:"+v)
 	}
 	if n, err := strconv.Atoi(s.env["ROUTER_PORT"]); err == nil {
 		spec.Port = n

@@ -112,9 +112,11 @@ func (c *recipeCheck) program(path string, argv []string) {
 }
 
 // ClientWords are the words in braces that a client's or an evaluation's
-// command may hold; they are replaced at each point.
+// command may hold; they are replaced at each point. {duration} is in seconds;
+// {limit} is an evaluation's.
 func ClientWords() []string {
-	return []string{"url", "host", "port", "model", "model_path", "concurrency", "isl", "osl", "result_dir", "num_prompts"}
+	return []string{"url", "host", "port", "model", "model_path", "concurrency", "isl", "osl", "random_range_ratio", "duration",
+		"num_prompts", "limit", "result_dir"}
 }
 
 var bracedWord = regexp.MustCompile(`\$?\{([a-z_]+)\}`)

@@ -198,7 +198,8 @@ type RouterSpec struct {
 // router, once for each concurrency.
 type ClientSpec struct {
 	// Command is argv. The words {url}, {host}, {port}, {model}, {model_path},
-	// {concurrency}, {isl}, {osl}, {result_dir}, {num_prompts} are replaced.
+	// {concurrency}, {isl}, {osl}, {random_range_ratio}, {duration} (seconds),
+	// {num_prompts}, {result_dir} are replaced.
 	Command []string `yaml:"command,omitempty" items:"some"`
 	// Image of the client; empty: the engine's.
 	Image string `yaml:"image,omitempty" is:"image"`
@@ -228,7 +229,7 @@ type ClientSpec struct {
 
 // EvalSpec asks for an accuracy evaluation through the router.
 type EvalSpec struct {
-	// Command is argv, with the words of ClientSpec.Command.
+	// Command is argv, with the words of ClientSpec.Command and {limit}.
 	Command []string `yaml:"command,omitempty" items:"some"`
 	// Image of the evaluation; empty: the engine's.
 	Image string `yaml:"image,omitempty" is:"image"`

@@ -1,0 +1,204 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/disagg/disagg/models"
+	"github.com/disagg/disagg/slurm/hostlist"
+)
+
+// maxSignalLead is the longest lead that Slurm's --signal takes.
+const maxSignalLead = 65535 * time.Second
+
+// list collects directives; an option is written once.
+type list struct {
+	lines []string
+	names map[string]bool
+	errs  []error
+}
+
+// directives lists the script's directives, without the leading "#SBATCH ".
+func directives(job models.SlurmJob, v ScriptView) ([]string, []error) {
+	l := &list{names: map[string]bool{}}
+	l.set("job-name", job.JobName)
+	l.set("comment", v.Token)
+	l.count("nodes", job.Nodes)
+	l.count("ntasks", job.Nodes)
+	l.set("ntasks-per-node", "1")
+	l.optional("partition", job.Partition)
+	l.optional("account", job.Account)
+	l.optional("qos", job.QOS)
+	l.optional("reservation", job.Reservation)
+	l.optional("constraint", job.Constraint)
+	l.gpus(job)
+	if job.Exclusive {
+		l.flag("exclusive")
+	}
+	l.optional("mem", job.Memory)
+	l.exclude(job.Exclude)
+	l.times(job)
+	// A second life of the same job would find the first one's containers and
+	// logs.
+	l.flag("no-requeue")
+	// The submission runs in an environment that is a list; all of it is meant.
+	l.set("export", "ALL")
+	// Limits are the node's: those of the shell that submits are an accident.
+	if _, own := job.Options["propagate"]; !own {
+		l.set("propagate", "NONE")
+	}
+	l.paths(v)
+	l.extra(job.Options)
+	return l.lines, l.errs
+}
+
+func (l *list) fail(name string, err error) {
+	l.errs = append(l.errs, fmt.Errorf("--%s: %w", name, err))
+}
+
+// add writes the line of option name.
+func (l *list) add(name, line string) {
+	l.names[name] = true
+	l.lines = append(l.lines, line)
+}
+
+// flag adds an option without a value.
+func (l *list) flag(name string) { l.add(name, "--"+name) }
+
+// set adds an option, always as --name=value: one release reads the word after
+// a lone --name as part of its value.
+func (l *list) set(name, value string) {
+	if value == "" {
+		l.fail(name, errors.New("a value is missing"))
+		return
+	}
+	q, err := quoteDirective(value)
+	if err != nil {
+		l.fail(name, err)
+		return
+	}
+	l.add(name, "--"+name+"="+q)
+}
+
+// optional adds an option unless its value is empty.
+func (l *list) optional(name, value string) {
+	if value != "" {
+		l.set(name, value)
+	}
+}
+
+// count adds an option that is a number above zero.
+func (l *list) count(name string, n int) {
+	if n < 1 {
+		l.fail(name, fmt.Errorf("%d is not a number above zero", n))
+		return
+	}
+	l.set(name, strconv.Itoa(n))
+}
+
+// gpus asks for the GPUs of each node in the site's dialect.
+func (l *list) gpus(job models.SlurmJob) {
+	name, prefix := "gres", "gpu:"
+	switch job.GPURequest {
+	case "none":
+		return
+	case "gres":
+	case "gpus-per-node":
+		name, prefix = "gpus-per-node", ""
+	default:
+		l.fail("gres", fmt.Errorf("GPU request %q is not one of gres, gpus-per-node, none", job.GPURequest))
+		return
+	}
+	if job.GPUsPerNode < 1 {
+		l.fail(name, fmt.Errorf("%d is not a number of GPUs; to ask for none, set the GPU request to none", job.GPUsPerNode))
+		return
+	}
+	if job.GPUType != "" {
+		prefix += job.GPUType + ":"
+	}
+	l.set(name, prefix+strconv.Itoa(job.GPUsPerNode))
+}
+
+// exclude writes the excluded nodes the way Slurm reads host lists, which is
+// less than we read.
+func (l *list) exclude(nodes string) {
+	hosts, err := hostlist.Expand(nodes)
+	if err != nil {
+		l.fail("exclude", err)
+		return
+	}
+	l.optional("exclude", hostlist.Compress(hosts))
+}
+
+// times sets the time limit and the early signal. B: sends the signal to the
+// batch process alone; without it the steps would get it and the controller
+// would not.
+func (l *list) times(job models.SlurmJob) {
+	limit, lead := job.TimeLimit.D(), job.SignalLead.D()
+	if limit <= 0 {
+		l.fail("time", errors.New("a time limit is missing"))
+	} else {
+		l.set("time", job.TimeLimit.SlurmTime())
+	}
+	switch {
+	case lead <= 0:
+		l.fail("signal", errors.New("a signal lead is missing"))
+	case lead >= limit:
+		l.fail("signal", fmt.Errorf("lead %s is not below the time limit %s", lead, limit))
+	case lead > maxSignalLead:
+		l.fail("signal", fmt.Errorf("lead %s is above Slurm's limit %s", lead, maxSignalLead))
+	default:
+		l.set("signal", fmt.Sprintf("B:TERM@%d", (lead+time.Second-1)/time.Second))
+	}
+}
+
+// paths makes every path absolute and independent of where the submission ran:
+// Slurm runs a copy of the script from a directory of its own.
+func (l *list) paths(v ScriptView) {
+	logs := v.LogDir
+	if logs == "" {
+		logs = path.Join(v.RunDir, "logs")
+	}
+	for _, p := range []string{v.RunDir, logs} {
+		if !path.IsAbs(p) || path.Clean(p) != p {
+			l.errs = append(l.errs, fmt.Errorf("path %q is not a clean absolute path", p))
+			return
+		}
+	}
+	l.set("chdir", v.RunDir)
+	// Slurm replaces %x in these, and only in these; %% stands for %.
+	escape := strings.NewReplacer("%", "%%")
+	l.set("output", escape.Replace(path.Join(logs, OutputName)))
+	l.set("error", escape.Replace(path.Join(logs, ErrorName)))
+}
+
+var optionName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+
+// fixed are options that would undo what the script relies on.
+var fixed = []string{"array", "exclusive", "export-file", "get-user-env", "gpus", "gpus-per-node", "gpus-per-task",
+	"gres", "hold", "input", "mem", "open-mode", "parsable", "requeue", "test-only", "wait", "wrap"}
+
+// extra adds the site's further options in the order of their names. An empty
+// value makes an option without one.
+func (l *list) extra(options map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(options)) {
+		value := options[name]
+		switch {
+		case !optionName.MatchString(name):
+			l.fail(name, errors.New("not the name of an sbatch option"))
+		case l.names[name] || slices.Contains(fixed, name):
+			l.fail(name, errors.New("this option is not the site's to add: the tool sets it, or cannot work with it"))
+		case value == "":
+			l.flag(name)
+		default:
+			l.set(name, value)
+		}
+	}
+}

@@ -120,13 +120,14 @@ func (v Var) ReadIn(scope, engine string) bool {
 
 // Table is the list with an index. The zero value is empty; use Known.
 type Table struct {
-	vars []Var // sorted by name
+	vars []Var
 	at   map[string]int
 }
 
 // Known returns the list of known variables. It is built at each call: keep it.
 func Known() *Table {
-	var all []Var
+	const some = 1024 // more than there are
+	t := &Table{vars: make([]Var, 0, some), at: make(map[string]int, some)}
 	for _, g := range groups() {
 		for _, v := range g.vars {
 			if len(v.Readers) == 0 {
@@ -136,19 +137,17 @@ func Known() *Table {
 				v.Kind = String
 			}
 			v.Secret = v.Secret || secretName(v.Name)
-			all = append(all, v)
+			t.at[v.Name] = len(t.vars)
+			t.vars = append(t.vars, v)
 		}
-	}
-	slices.SortFunc(all, func(a, b Var) int { return strings.Compare(a.Name, b.Name) })
-	t := &Table{vars: all, at: make(map[string]int, len(all))}
-	for i, v := range all {
-		t.at[v.Name] = i
 	}
 	return t
 }
 
-// All returns every variable, sorted by name. The slice is the table's own.
-func (t *Table) All() []Var { return t.vars }
+// All returns every variable, sorted by name.
+func (t *Table) All() []Var {
+	return slices.SortedFunc(slices.Values(t.vars), func(a, b Var) int { return strings.Compare(a.Name, b.Name) })
+}
 
 // Lookup finds a variable by its exact name.
 func (t *Table) Lookup(name string) (Var, bool) {

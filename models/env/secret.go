@@ -2,6 +2,7 @@ package env
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -17,12 +18,7 @@ func secretName(name string) bool {
 	case "MODAL_TOKEN_ID", "AWS_ACCESS_KEY_ID", "S3_ACCESS_KEY_ID":
 		return true
 	}
-	for _, word := range secretWords() {
-		if n == word || strings.HasSuffix(n, "_"+word) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(secretWords(), n[strings.LastIndexByte(n, '_')+1:])
 }
 
 func secretWords() []string {

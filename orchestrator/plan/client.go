@@ -1,0 +1,206 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/disagg/disagg/models"
+	"github.com/disagg/disagg/models/env"
+)
+
+// Defaults of the client.
+const (
+	defaultPromptsPerConcurrency = 10
+	// fewestPrompts keeps a low concurrency from being measured by a handful
+	// of requests.
+	fewestPrompts = 16
+	// resultDir is replaced on the node: the run directory does not exist yet.
+	resultDir = "@{result.dir}"
+	// anyFile asks for some non-empty file in the result directory.
+	anyFile = "*"
+)
+
+// clients plans the load and the evaluation.
+func (b *builder) clients() {
+	r := b.in.Recipe
+	evalOnly := r.Evals != nil && bool(r.Evals.Only)
+	if r.Client != nil && !evalOnly {
+		b.client()
+	}
+	if r.Evals != nil {
+		b.eval()
+	}
+	if b.plan.Client == nil && b.plan.Eval == nil {
+		b.warn("the recipe has no client and no evals: the run serves until it is stopped or its time is up")
+	}
+}
+
+// front returns where clients send their requests: the router, or the only
+// worker when there is no router.
+func (b *builder) front(key string) (node, port int, ok bool) {
+	if b.plan.Router != nil {
+		return b.plan.Router.Node, b.plan.Router.Port, true
+	}
+	if len(b.plan.Workers) == 1 {
+		return b.plan.Workers[0].Node, b.plan.Workers[0].Port, true
+	}
+	b.fail(key, fmt.Sprintf("there is no router, and %d workers: nothing stands for all of them", len(b.plan.Workers)), "give the recipe a router")
+	return 0, 0, false
+}
+
+// client plans one process for each concurrency.
+func (b *builder) client() {
+	c := b.in.Recipe.Client
+	switch {
+	case len(c.Command) == 0:
+		b.fail("client", "client.command is missing: no load is invented", "write the command as a list of words, with {url}, {model}, {concurrency}, {result_dir} where they belong; or remove client to only serve")
+		return
+	case len(c.Concurrency) == 0:
+		b.fail("client", "client.concurrency is missing", "write at least one number, such as concurrency: [8, 16]")
+		return
+	}
+	node, port, ok := b.front("client")
+	if !ok {
+		return
+	}
+	b.plan.Client = &models.Client{ISL: c.ISL, OSL: c.OSL}
+	for i, conc := range c.Concurrency {
+		if slices.Contains(c.Concurrency[:i], conc) {
+			b.fail(fmt.Sprintf("client.concurrency[%d]", i), fmt.Sprintf("concurrency %d is there twice, and both would write to one result directory", conc), "remove one of them")
+			continue
+		}
+		words := b.commonWords(node, port)
+		words["concurrency"] = strconv.Itoa(conc)
+		words["num_prompts"] = strconv.Itoa(max(fewestPrompts, conc*or(c.PromptsPerConcurrency, defaultPromptsPerConcurrency)))
+		if c.ISL > 0 {
+			words["isl"] = strconv.Itoa(c.ISL)
+		}
+		if c.OSL > 0 {
+			words["osl"] = strconv.Itoa(c.OSL)
+		}
+		if c.RandomRangeRatio != "" {
+			words["random_range_ratio"] = c.RandomRangeRatio
+		}
+		if c.Duration > 0 {
+			words["duration"] = strconv.Itoa(int(c.Duration.D().Seconds()))
+		}
+		p := models.ClientPoint{Concurrency: conc, Results: results(c.Results)}
+		p.ID, p.Scope, p.Node = fmt.Sprintf("client.c%d", conc), env.ScopeClient, node
+		p.Image, p.Shell = or(c.Image, b.in.Recipe.Image), c.Shell
+		p.Argv = b.expand("client.command", c.Command, words, i == 0)
+		p.Env = b.pointEnv(env.ScopeClient, "client.env", c.Env, i == 0)
+		b.plan.Client.Points = append(b.plan.Client.Points, p)
+	}
+}
+
+// eval plans the evaluation: one process.
+func (b *builder) eval() {
+	e := b.in.Recipe.Evals
+	if len(e.Command) == 0 {
+		b.fail("evals", "evals.command is missing: no evaluation is invented", "write the command as a list of words, with {url}, {model}, {concurrency}, {limit}, {result_dir} where they belong")
+		return
+	}
+	list := e.Concurrency
+	if len(list) == 0 && b.in.Recipe.Client != nil {
+		list = b.in.Recipe.Client.Concurrency
+	}
+	node, port, ok := b.front("evals")
+	if !ok {
+		return
+	}
+	words := b.commonWords(node, port)
+	p := models.ClientPoint{Results: []string{anyFile}}
+	if len(list) > 0 {
+		p.Concurrency = slices.Max(list)
+		words["concurrency"] = strconv.Itoa(p.Concurrency)
+	}
+	if e.Limit != "" {
+		words["limit"] = e.Limit
+	}
+	p.ID, p.Scope, p.Node = "eval", env.ScopeEval, node
+	p.Image = or(e.Image, b.in.Recipe.Image)
+	p.Argv = b.expand("evals.command", e.Command, words, true)
+	p.Env = b.pointEnv(env.ScopeEval, "evals.env", e.Env, true)
+	b.plan.Eval = &models.Eval{Only: bool(e.Only), ClientPoint: p}
+}
+
+func results(globs []string) []string {
+	if len(globs) == 0 {
+		return []string{anyFile}
+	}
+	return slices.Clone(globs)
+}
+
+// commonWords are the words that every client command may use.
+func (b *builder) commonWords(node, port int) map[string]string {
+	host := fmt.Sprintf("@{node.%d.addr}", node)
+	return map[string]string{
+		"host": host, "port": strconv.Itoa(port), "url": "http://" + host + ":" + strconv.Itoa(port),
+		"model": b.plan.Model.Name, "model_path": b.plan.Model.Path, "result_dir": resultDir,
+	}
+}
+
+// settable are words that have a value only when a key of the recipe is set.
+func settable() map[string]string {
+	return map[string]string{
+		"isl": "client.isl", "osl": "client.osl", "random_range_ratio": "client.random_range_ratio",
+		"duration": "client.duration", "limit": "evals.limit", "concurrency": "evals.concurrency",
+		"num_prompts": "client.concurrency",
+	}
+}
+
+// expand replaces {word} in a command. What looks like a word and is none is
+// passed on: commands hold JSON and scripts.
+func (b *builder) expand(key string, command []string, words map[string]string, report bool) []string {
+	word := regexp.MustCompile(`\{[a-z_]+\}`)
+	out := make([]string, len(command))
+	for i, text := range command {
+		out[i] = word.ReplaceAllStringFunc(text, func(m string) string {
+			name := strings.Trim(m, "{}")
+			if v, ok := words[name]; ok {
+				return v
+			}
+			if !report {
+				return m
+			}
+			if set, ok := settable()[name]; ok {
+				b.fail(fmt.Sprintf("%s[%d]", key, i), fmt.Sprintf("the command uses %s, but %s is not set", m, set), "set "+set+", or write the value itself")
+			} else {
+				b.warn("%s[%d]: %s is none of the words that are replaced (%s) and stays as it is", key, i, m, strings.Join(slices.Sorted(maps.Keys(words)), ", "))
+			}
+			return m
+		})
+	}
+	return out
+}
+
+// pointEnv merges what the engine wants clients to know with what the recipe
+// sets for them.
+func (b *builder) pointEnv(scope, key string, vars models.EnvMap, note bool) []models.EnvVar {
+	out := []models.EnvVar{}
+	for _, v := range b.clientEnv {
+		known, ok := b.known.Lookup(v.Name)
+		if scope == env.ScopeClient || !ok || known.ReadIn(scope, b.in.Recipe.Engine) {
+			out = append(out, v)
+			if note && scope != env.ScopeClient {
+				b.noteEnv(scope, v) // the engine has noted those of the client
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		v := value(name, vars[name].Value, or(b.where("recipe", envKey(key, name)), "recipe"))
+		if i := slices.IndexFunc(out, func(old models.EnvVar) bool { return old.Name == name }); i >= 0 {
+			out[i] = v
+		} else {
+			out = append(out, v)
+		}
+		if note {
+			b.noteEnv(scope, v)
+		}
+	}
+	return out
+}

@@ -24,11 +24,11 @@ type Plan struct {
 	Eval     *Eval     `json:"eval,omitempty"`
 
 	Runtime   Runtime       `json:"runtime"`
-	Network   NetworkSite   `json:"network"`
-	RDMA      RDMASite      `json:"rdma"`
+	Network   NetworkSite   `json:"network,omitzero"`
+	RDMA      RDMASite      `json:"rdma,omitzero"`
 	Profiles  []NodeProfile `json:"profiles,omitempty"`
 	Slurm     SlurmJob      `json:"slurm"`
-	SSH       SSHSite       `json:"ssh"`
+	SSH       SSHSite       `json:"ssh,omitzero"`
 	Exclude   []Exclude     `json:"exclude,omitempty"` // entries in force
 	Preflight PreflightPlan `json:"preflight"`
 	Budgets   Budgets       `json:"budgets"`
@@ -192,7 +192,8 @@ type ClientPoint struct {
 	Concurrency int `json:"concurrency"`
 	Process
 	// Results are globs, relative to the point's result directory, of which
-	// each must match at least one non-empty file.
+	// each must match at least one non-empty file. A glob without a slash is
+	// compared with the names of files at any depth, so that "*" is any file.
 	Results []string `json:"results"`
 }
 
@@ -245,7 +246,7 @@ type SlurmJob struct {
 type PreflightPlan struct {
 	Mode  string            `json:"mode"` // enforce, warn, off
 	Waive map[string]string `json:"waive,omitempty"`
-	Site  PreflightSite     `json:"site"`
+	Site  PreflightSite     `json:"site,omitzero"`
 }
 
 // Budgets bound every stage of a run. All are above zero.

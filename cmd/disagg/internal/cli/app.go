@@ -56,6 +56,7 @@ type app struct {
 	ctx     context.Context
 	output  string // text or json
 	verbose bool
+	here    bool // Dir is the process's own directory
 }
 
 func (a *app) json() bool { return a.output == "json" }

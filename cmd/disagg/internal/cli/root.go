@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -15,6 +16,9 @@ import (
 // Main runs one command line and returns its exit code.
 func Main(args []string, s Streams) orchestrator.ExitCode {
 	a := &app{Streams: s, ctx: context.Background(), output: "text"}
+	if wd, err := os.Getwd(); err == nil {
+		a.here = wd == s.Dir
+	}
 	root := newRoot(a)
 	root.SetArgs(args)
 	root.SetIn(s.In)

@@ -6,6 +6,8 @@ import "github.com/spf13/cobra"
 // watch it, end it; then what the tool calls itself.
 func verbs(a *app) []*cobra.Command {
 	return []*cobra.Command{
+		newPlan(a),
+		newRender(a),
 		newVersion(a),
 	}
 }

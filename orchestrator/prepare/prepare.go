@@ -1,0 +1,143 @@
+package prepare
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/disagg/disagg/models"
+	"github.com/disagg/disagg/models/catalog"
+	"github.com/disagg/disagg/orchestrator/plan"
+)
+
+// Request names what to prepare a run from.
+type Request struct {
+	Recipe string // path of the recipe file
+	Site   string // path of the site file, as SiteFile found it
+	// Catalog are further catalog directories, over the site's.
+	Catalog []string
+	// Launcher is how agents will be started (models.Launcher*).
+	Launcher string
+	// Env is the submitting environment, NAME=value, for forwards.
+	Env []string
+	// Set are variables from the command line.
+	Set []plan.Setting
+	// Understood names variables that were turned into settings already.
+	Understood []string
+	// Name replaces the recipe's name when not empty.
+	Name string
+	// Tool is this binary's version; Now is the time of planning.
+	Tool string
+	Now  time.Time
+}
+
+// Prepared is a built plan with all that is needed to start it.
+type Prepared struct {
+	Plan *models.Plan
+	// JSON are the canonical bytes of the plan and Hash their SHA-256.
+	JSON []byte
+	Hash string
+	// Secrets are the values of secret variables; they are in no other place.
+	Secrets map[string][]byte
+	Site    *models.Site
+	// Point are the sweep's values that made this recipe; empty without a sweep.
+	Point []models.SweepValue
+}
+
+// Load reads the files and builds the plan of a recipe without axes. A recipe
+// with axes is an error that says how many runs it is.
+func Load(req Request) (*Prepared, error) {
+	all, err := LoadAll(req)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) != 1 {
+		return nil, models.FieldErrors{{File: req.Recipe, Path: "sweep", Msg: fmt.Sprintf("the recipe is a sweep of %d runs; this command takes one run", len(all)),
+			Hint: "use `disagg sweep`, or take the axes out"}}
+	}
+	return all[0], nil
+}
+
+// LoadAll reads the files and builds one plan for each point of the recipe's
+// sweep; without axes there is one. Mistakes of recipe and site are reported
+// together.
+func LoadAll(req Request) ([]*Prepared, error) {
+	f, err := read("recipe", req.Recipe)
+	if err != nil {
+		return nil, err
+	}
+	variants, rerr := models.ExpandSweep(f.path, f.data, nil)
+	site, sitePos, siteFile, serr := Site(req.Site)
+	if err := joinFields(rerr, serr); err != nil {
+		return nil, err
+	}
+	cat, catFiles, err := Catalog(filepath.Dir(req.Site), append(append([]string(nil), site.Models.Catalog...), req.Catalog...))
+	if err != nil {
+		return nil, err
+	}
+	files := append([]models.InputFile{f.record("recipe"), siteFile}, catFiles...)
+	out := make([]*Prepared, 0, len(variants))
+	var errs models.FieldErrors
+	for _, v := range variants {
+		p, err := build(req, f.path, v, site, sitePos, cat, files)
+		if fe, ok := errors.AsType[models.FieldErrors](err); ok {
+			errs = append(errs, fe...)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	if err := errs.Sort().Err(); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func build(req Request, file string, v models.Variant, site *models.Site, sitePos models.Positions, cat *catalog.Catalog, files []models.InputFile) (*Prepared, error) {
+	entry, err := cat.Lookup(v.Recipe.Model)
+	if err != nil {
+		at := v.Positions["model"]
+		return nil, models.FieldErrors{{File: file, Line: at.Line, Col: at.Col, Path: "model", Msg: err.Error(),
+			Hint: "`disagg models` lists the catalog; a model of your own goes into a directory named in the site's models.catalog"}}
+	}
+	if req.Name != "" {
+		v.Recipe.Name = req.Name
+	}
+	res, err := plan.Build(plan.Inputs{
+		Recipe: v.Recipe, RecipePos: v.Positions, Site: site, SitePos: sitePos, Entry: entry,
+		Launcher: req.Launcher, SubmitEnv: req.Env, Understood: req.Understood, Env: req.Set,
+		Date: req.Now.UTC().Format(time.DateOnly), Tool: req.Tool, Files: files,
+	})
+	if err != nil {
+		return nil, err
+	}
+	data, err := plan.Encode(res.Plan)
+	if err != nil {
+		return nil, err
+	}
+	hash, err := plan.Hash(res.Plan)
+	if err != nil {
+		return nil, err
+	}
+	return &Prepared{Plan: res.Plan, JSON: data, Hash: hash, Secrets: res.Secrets, Site: site, Point: v.Point}, nil
+}
+
+// joinFields puts the mistakes of several files into one error, so that a user
+// sees all of them at once.
+func joinFields(errs ...error) error {
+	var all models.FieldErrors
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		fe, ok := errors.AsType[models.FieldErrors](err)
+		if !ok {
+			return err
+		}
+		all = append(all, fe...)
+	}
+	return all.Sort().Err()
+}

@@ -18,11 +18,18 @@ type recipeCheck struct {
 }
 
 func (c *recipeCheck) run(given []SweepAxis) {
-	c.sweep(given)
-	for _, a := range c.axes {
-		c.doc.Excuse(a.key)
+	axes := given
+	if given == nil {
+		axes = c.r.Sweep
+	}
+	// What a sweep sets need not be set elsewhere.
+	for i, a := range axes {
+		if msg, _ := sweepKey(a.Key, axes[:i]); msg == "" {
+			c.doc.Excuse(a.Key)
+		}
 	}
 	c.doc.Check(c.r, formats())
+	c.sweep(axes, given == nil)
 	c.roles()
 	c.kvOffload()
 	c.env()

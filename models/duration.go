@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"time"
 )
@@ -49,30 +50,22 @@ func ParseDuration(s string) (Duration, error) {
 	return Duration(d), nil
 }
 
+var slurmTime = regexp.MustCompile(`^(?:([0-9]{1,5})-)?([0-9]{1,6}):([0-5]?[0-9]):([0-5]?[0-9])$`)
+
 // parseSlurmTime reads [D-]HH:MM:SS.
 func parseSlurmTime(s string) (Duration, bool) {
-	var days, h, m, sec int64
-	rest := s
-	for i := 0; i < len(s); i++ {
-		if s[i] == '-' {
-			n, err := strconv.ParseInt(s[:i], 10, 32)
-			if err != nil || n < 0 {
-				return 0, false
-			}
-			days, rest = n, s[i+1:]
-			break
-		}
-	}
-	var tail string
-	if n, _ := fmt.Sscanf(rest, "%d:%d:%d%s", &h, &m, &sec, &tail); n != 3 {
+	m := slurmTime.FindStringSubmatch(s)
+	if m == nil {
 		return 0, false
 	}
-	if h < 0 || m < 0 || m > 59 || sec < 0 || sec > 59 || h > 1<<20 {
-		return 0, false
+	var total time.Duration
+	for i, unit := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
+		n, _ := strconv.Atoi(m[i+1]) // digits, or nothing for the days
+		total += time.Duration(n) * unit
 	}
-	total := time.Duration(days)*24*time.Hour + time.Duration(h)*time.Hour +
-		time.Duration(m)*time.Minute + time.Duration(sec)*time.Second
-	return Duration(total), true
+	// Days and hours together can go beyond the 292 years that a span holds; the
+	// sum is negative then.
+	return Duration(total), total >= 0
 }
 
 // SlurmTime writes the span as D-HH:MM:SS, rounded up to whole seconds, the

@@ -57,13 +57,9 @@ type axis struct {
 	texts  []string
 }
 
-// sweep checks the axes, those given or else the recipe's own, and keeps them
-// when they can be expanded.
-func (c *recipeCheck) sweep(given []SweepAxis) {
-	list := given
-	if given == nil {
-		list = c.r.Sweep
-	}
+// sweep checks axes, which are the recipe's own or those of the caller, and
+// keeps them when they can be expanded.
+func (c *recipeCheck) sweep(list []SweepAxis, own bool) {
 	var axes []axis
 	points := 1
 	good := !c.doc.Failed("sweep")
@@ -81,13 +77,13 @@ func (c *recipeCheck) sweep(given []SweepAxis) {
 		a := axis{key: s.Key, label: sweepLabel(s.Key, list)}
 		for j, text := range s.Values {
 			v := yamlx.Text(string(text), c.doc.Positions.Near(s.Key))
-			if given == nil {
-				own, ok := c.doc.Value("sweep", i, "values", j)
+			if own {
+				written, ok := c.doc.Value("sweep", i, "values", j)
 				if !ok || c.doc.Failed(yamlx.Index(at+".values", j)) {
 					good = false
 					continue
 				}
-				v = own
+				v = written
 			}
 			a.values, a.texts = append(a.values, v), append(a.texts, string(text))
 		}
@@ -155,10 +151,16 @@ func sweepLabel(key string, axes []SweepAxis) string {
 func expand(doc *yamlx.Document, base string, axes []axis) ([]Variant, FieldErrors) {
 	var variants []Variant
 	var errs FieldErrors
-	seen := map[string]bool{}
+	seen, told := map[string]bool{}, map[string]bool{}
 	for at := make([]int, len(axes)); ; {
 		v, own := variant(doc, base, axes, at)
-		errs = append(errs, own...)
+		for _, e := range own {
+			// What is wrong with many points is told once, at the first of them.
+			if key := e.Path + " " + e.Msg; !told[key] {
+				told[key] = true
+				errs = append(errs, e)
+			}
+		}
 		switch {
 		case seen[v.Name]:
 			doc.Fail("sweep", fmt.Sprintf("two points of the sweep have the name %s", v.Name), "of a value only letters, digits, '.', '_' and '-' go into the name")

@@ -62,7 +62,7 @@ func ParseIntList(s string) (IntList, error) {
 	out := make(IntList, 0, len(fields))
 	for _, f := range fields {
 		n, err := strconv.Atoi(f)
-		if err != nil || n < 1 {
+		if err != nil || strconv.Itoa(n) != f || n < 1 {
 			return nil, fmt.Errorf("%q in %q is not a positive whole number", f, s)
 		}
 		out = append(out, n)

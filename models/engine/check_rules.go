@@ -23,6 +23,7 @@ func rules() []check {
 	return []check{
 		{"mtp-without-algorithm", checkAlgorithm},
 		{"mtp-on-one-role", checkSpeculativeFlags},
+		{"parallel-without-flag", checkParallelFlags},
 		{"context-length", checkContextLength},
 		{"tensor-parallel-differs", checkTensorParallel},
 		{"kv-sizing", checkSizing},
@@ -142,6 +143,28 @@ func describe(m map[string]string) string {
 		list = append(list, strings.TrimSpace(n+" "+m[n]))
 	}
 	return strings.Join(list, " ")
+}
+
+func checkParallelFlags(c *checker, rule string) {
+	for _, role := range c.roles() {
+		w := c.first(role)
+		l, composed := c.effective(role)
+		if !composed {
+			continue
+		}
+		if _, on := l.Get("--enable-dp-attention"); w.DP > 1 && !on {
+			c.add(rule, Error, role+".dp_attention", "set dp_attention: false, or add --enable-dp-attention to the catalog entry",
+				"%s asks for data-parallel attention, but %s on %s has no flag for it in the catalog: the engine would run without", role, c.in.Entry.Name, c.in.Recipe.Engine)
+		}
+		flag := "--enable-expert-parallel"
+		if c.in.Recipe.Engine == SGLang {
+			flag = "--ep-size"
+		}
+		if _, on := l.Get(flag); w.EP > 1 && !on {
+			c.add(rule, Error, role+".ep", "set ep: 1, or dp_attention: true where expert parallelism needs it",
+				"%s asks for expert parallelism, but %s on %s has no flag for it in this mode: the engine would run without", role, c.in.Entry.Name, c.in.Recipe.Engine)
+		}
+	}
 }
 
 // contextFlag is an engine's flag for the context length.

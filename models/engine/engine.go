@@ -16,7 +16,7 @@ const (
 )
 
 // Names lists the engines.
-func Names() []string { return []string{SGLang, VLLM} }
+func Names() []string { return []string{SGLang, VLLM, ATOM} }
 
 // Input is all that composing depends on.
 type Input struct {
@@ -69,6 +69,8 @@ func Compose(in Input) (Output, []models.FieldError) {
 		c.sglang()
 	case VLLM:
 		c.vllm()
+	case ATOM:
+		c.atom()
 	default:
 		c.fail("engine", fmt.Sprintf("there is no engine %q; engines: %s", in.Recipe.Engine, strings.Join(Names(), ", ")), "")
 	}

@@ -59,6 +59,8 @@ type process struct {
 	// with, of which only names that a program in the worker reads count.
 	env   map[string]string
 	given map[string]bool
+	// live commands were recorded where they ran, with the program's base name.
+	live bool
 }
 
 // goldenPath finds the records of an engine.
@@ -178,7 +180,9 @@ func (r *record) processes(t *testing.T) map[string]process {
 		if m != nil {
 			env = r.containerEnv(t)
 		}
-		out[name] = newProcess(role, c.Argv, env, c.Delta.Set, c.Delta.Unset, nil)
+		p := newProcess(role, c.Argv, env, c.Delta.Set, c.Delta.Unset, nil)
+		p.live = true
+		out[name] = p
 	}
 	return out
 }

@@ -147,7 +147,8 @@ func (s *settings) submit(args []string) error {
 // job is the job script: which variables reach the container. The others are
 // dropped there without a word.
 func (s settings) job() {
-	for _, n := range []string{"KV_P2P_TRANSFER", "HEADNODE_PORT", "ROUTER_POLICY_FLAGS", "ROUTER_RESILIENCE_FLAGS", "ROUTER_CB_ARGS"} {
+	for _, n := range []string{"KV_P2P_TRANSFER", "HEADNODE_PORT", "ROUTER_POLICY_FLAGS", "ROUTER_RESILIENCE_FLAGS", "ROUTER_CB_ARGS",
+		"SCHEDULER_DELAY_FACTOR"} {
 		delete(s.env, n)
 	}
 	if !strings.HasPrefix(s.env["FRAMEWORK"], engine.ATOM) && !strings.HasPrefix(s.env["ENGINE"], engine.ATOM) {

@@ -21,7 +21,7 @@ type rule struct {
 
 // parityRules returns every rule. The first that matches a difference owns it.
 func parityRules() []rule {
-	return slices.Concat(sglangRules(), vllmRules(), commonRules())
+	return slices.Concat(sglangRules(), vllmRules(), atomRules(), commonRules())
 }
 
 // commonRules are the rules that are not about one engine.
@@ -51,6 +51,9 @@ func commonRules() []rule {
 		}},
 		{id: "empty-path-element", always: true, reason: "a list that ends in a colon puts the working directory on the search path", match: func(c *compared, d difference) bool {
 			return d.kind == "env" && slices.Contains([]string{"PYTHONPATH", "LD_LIBRARY_PATH"}, d.name) && d.golden == d.ours+":"
+		}},
+		{id: "empty-is-not-unset", always: true, reason: "the old job script set every variable that it forwarded, to nothing where nobody had set it; here it is not set then", match: func(c *compared, d difference) bool {
+			return d.kind == "env" && d.golden == "" && d.ours == absent && c.golden[d.process].given[d.name]
 		}},
 		{id: "class-from-host-name", reason: "the old scripts guessed the traffic class from the host's name when the NICs' tool was missing or silent; here it is the NICs' or the site's, or it is not set", match: func(c *compared, d difference) bool {
 			return d.kind == "env" && isQoS(d.name) && c.logged(d.process, "from hostname")
@@ -107,7 +110,8 @@ func sglangRules() []rule {
 			return d.process == "mooncake" && d.kind == "process" && d.ours == absent && c.settings.env["MC_MASTER_ADDR"] != ""
 		}},
 		{id: "launch-prefix", reason: "LAUNCH_PREFIX was read in the container but nothing could forward it there; there is no such key", match: func(c *compared, d difference) bool {
-			return c.settings.env["LAUNCH_PREFIX"] != "" && (d.name == "program" || d.ours == absent && !strings.HasPrefix(d.name, "--s"))
+			prefix := c.settings.env["LAUNCH_PREFIX"]
+			return prefix != "" && d.kind == "argv" && (d.name == "program" || d.ours == absent && (d.name == "-m" || strings.Contains(prefix, d.name)))
 		}},
 		{id: "store-named", reason: "a store that is not mooncake was ignored without a word; it is refused", match: func(c *compared, d difference) bool {
 			return d.kind == "refused" && strings.Contains(d.ours, "there is no store") && c.settings.env["HICACHE_STORAGE_BACKEND"] != ""
@@ -130,7 +134,7 @@ func vllmRules() []rule {
 		{id: "no-such-flag", reason: "--enable-dp-attention is no flag of vLLM, so such a run failed when the engine read its arguments; it is refused", match: func(c *compared, d difference) bool {
 			return d.kind == "refused" && strings.Contains(d.ours, "vllm has no flag for it")
 		}},
-		{id: "one-node-workers", reason: "a vLLM worker of more GPUs than a node has was started on one node all the same; it is refused", match: func(c *compared, d difference) bool {
+		{id: "one-node-workers", reason: "workers of vLLM and ATOM over several nodes were started on one, or as an engine of their own on each, with the size of all of them; they are refused", match: func(c *compared, d difference) bool {
 			return d.kind == "refused" && strings.Contains(d.ours, "here it runs on one")
 		}},
 		{id: "ignored-asked", reason: "KV offload and the KV transfer backend were ignored by vLLM's script without a word; what cannot be done is refused", match: func(c *compared, d difference) bool {
@@ -147,6 +151,21 @@ func vllmRules() []rule {
 		{id: "fabric-is-the-site's", reason: "the old script took the first tw-eth link for UCX and the first 192.168 address for the side channel: facts of one cluster; here the site or the recipe says them", match: func(c *compared, d difference) bool {
 			return d.name == "UCX_NET_DEVICES" && strings.HasPrefix(d.golden, "tw-eth") ||
 				d.name == "VLLM_NIXL_SIDE_CHANNEL_HOST" && strings.HasPrefix(d.golden, "192.168.")
+		}},
+	}
+}
+
+func atomRules() []rule {
+	return []rule{
+		{id: "model-unknown", reason: "ATOM's script took any name and ran the model with empty settings; a model that the catalog does not have is refused", match: func(c *compared, d difference) bool {
+			return d.kind == "refused" && strings.Contains(d.ours, "the catalog has no model") && c.in.Recipe.Engine == engine.ATOM
+		}},
+		{id: "quantised-by-its-own-mode", reason: "decode was quantised by prefill's mode; here each role is by its own", match: func(c *compared, d difference) bool {
+			return d.name == "--online_quant_config" && c.in.Recipe.Prefill.DPAttention != c.in.Recipe.Decode.DPAttention
+		}},
+		{id: "mode-variables-by-role", reason: "variables of one role's mode were exported to all workers; here a worker has those of its own mode", match: func(c *compared, d difference) bool {
+			return c.in.Recipe.Engine == engine.ATOM && d.kind == "env" && d.ours == absent && slices.Contains([]string{"ATOM_CPU_AFFINITY", "GPU_MAX_HW_QUEUES"}, d.name) &&
+				(c.in.Recipe.Prefill.DPAttention != c.in.Recipe.Decode.DPAttention || (c.in.Recipe.Prefill.EP > 1) != (c.in.Recipe.Decode.EP > 1))
 		}},
 	}
 }

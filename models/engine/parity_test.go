@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -61,10 +62,10 @@ func TestParity(t *testing.T) {
 		touched[r.id] = map[string]bool{}
 	}
 	for _, name := range engine.Names() {
-		path := goldenPath(t, name)
+		file := goldenPath(t, name)
 		t.Run(name, func(t *testing.T) {
 			var n tally
-			goldenRecords(t, path, func(r *record) { n.count(t, r, c, known, name, rules, touched) })
+			goldenRecords(t, file, func(r *record) { n.count(t, r, c, known, name, rules, touched) })
 			t.Logf("%d records equal, %d but for rules that touch every run (*), %d but for other rules, %d unexplained; "+
 				"without commands: %d that are refused here too, %d that something else stopped",
 				n.equal, n.always, n.byRule, n.unexplained, n.bothRefuse, n.noCommand)
@@ -138,9 +139,9 @@ func (c *compared) compare(t *testing.T, cat *catalog.Catalog, known *env.Table,
 	} else {
 		c.settings = server(c.record)
 	}
-	if path := c.containerEnv(t)["MODEL_PATH"]; name == engine.VLLM && path != "" {
+	if p := c.containerEnv(t)["MODEL_PATH"]; name == engine.VLLM && p != "" {
 		// Which snapshot is there is found out on the nodes.
-		c.settings.modelPath = path
+		c.settings.modelPath = p
 	}
 	c.in, err = c.settings.input(cat, name)
 	if errors.Is(err, errRefused) {
@@ -164,6 +165,9 @@ func (c *compared) compare(t *testing.T, cat *catalog.Catalog, known *env.Table,
 		if !there {
 			list = append(list, difference{process: p, kind: "process", golden: strings.Join(c.golden[p].argv, " "), ours: absent})
 			continue
+		}
+		if c.golden[p].live {
+			o.argv[0] = path.Base(o.argv[0])
 		}
 		list = append(list, compareArgv(p, c.golden[p].argv, o.argv)...)
 		if strings.HasPrefix(p, "rank") {

@@ -31,7 +31,7 @@ func (c *composer) sglang() {
 	c.out.ModelName = c.in.ModelPath
 	c.mooncakeMaster(o)
 	c.sglangRouter()
-	c.sglangClient()
+	c.client()
 }
 
 // sglangWorker composes one prefill, decode or aggregate worker.

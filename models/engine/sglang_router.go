@@ -107,8 +107,8 @@ func (c *composer) sglangRouter() {
 		ReadyPath: "/readiness", MembersPath: "/workers", DPAware: aware})
 }
 
-// sglangClient says what the client must know of the workers.
-func (c *composer) sglangClient() {
+// client says what the client must know of the workers.
+func (c *composer) client() {
 	m := c.commonMode(catalog.RoleClient)
 	m.DP = c.anyDP()
 	d := &draft{scope: "client", vars: c.builtins(nil), environ: environment{}, Settings: c.in.Entry.Settings(c.in.Recipe.Engine, m)}

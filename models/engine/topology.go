@@ -47,6 +47,11 @@ func DefaultPorts(engine, role string) Ports {
 		return p
 	case VLLM:
 		return Ports{HTTP: 2584}
+	case ATOM:
+		if role == "decode" {
+			return Ports{HTTP: 8020}
+		}
+		return Ports{HTTP: 8010}
 	}
 	return Ports{HTTP: 8000}
 }

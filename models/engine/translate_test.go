@@ -28,6 +28,9 @@ type settings struct {
 	// as many as needed, for each worker.
 	prefillNodes, decodeNodes int
 	modelPath                 string
+	// bare records ran ATOM's script alone, with its own default for the
+	// router's port.
+	bare bool
 	// forwarded are the variables that reach the engine; nil: all.
 	forwarded []string
 }
@@ -81,11 +84,11 @@ func (s settings) input(c *catalog.Catalog, name string) (engine.Input, error) {
 		{"PREFILL", "xP", s.prefillNodes, &r.Prefill},
 		{"DECODE", "yD", s.decodeNodes, &r.Decode},
 	} {
-		ep, err := truth(role.prefix+"_ENABLE_EP", true)
+		ep, err := truth(role.prefix+"_ENABLE_EP", name == engine.SGLang)
 		if err != nil {
 			return engine.Input{Recipe: r, Site: &models.Site{}}, err
 		}
-		dp, err := truth(role.prefix+"_ENABLE_DP", true)
+		dp, err := truth(role.prefix+"_ENABLE_DP", name == engine.SGLang)
 		if err != nil {
 			return engine.Input{Recipe: r, Site: &models.Site{}}, err
 		}
@@ -130,9 +133,9 @@ func (s settings) input(c *catalog.Catalog, name string) (engine.Input, error) {
 	if r.KVOffload, err = s.offload(r.Model); err != nil {
 		return engine.Input{Recipe: r, Site: &models.Site{}}, err
 	}
-	r.Router = s.router(agentic)
+	r.Router = s.router(name, agentic)
 	s.variables(r, site, name)
-	s.tuning(r, name)
+	s.tuning(r, entry)
 	layout, err := layout(r, site.GPUsPerNode, s)
 	if err != nil {
 		return engine.Input{Recipe: r, Site: &models.Site{}}, err
@@ -200,9 +203,9 @@ func (s settings) offload(model string) (*models.KVOffload, error) {
 }
 
 // router translates what the old scripts let one change of the router.
-func (s settings) router(agentic bool) *models.RouterSpec {
+func (s settings) router(name string, agentic bool) *models.RouterSpec {
 	spec := &models.RouterSpec{}
-	if agentic {
+	if agentic && name == engine.SGLang {
 		spec.Policy = s.env["PREFILL_ROUTER_POLICY"]
 	}
 	// These variables replaced a block of flags whole.
@@ -219,7 +222,7 @@ func (s settings) router(agentic bool) *models.RouterSpec {
 			"--health-check-timeout-secs", "--health-check-interval-secs"}},
 	} {
 		value := s.env[block.name]
-		if value == "" || block.agentic != agentic {
+		if value == "" || block.agentic != agentic || name != engine.SGLang {
 			continue
 		}
 		_, list := flagsOf(strings.Fields(value))
@@ -233,7 +236,7 @@ func (s settings) router(agentic bool) *models.RouterSpec {
 			spec.Flags = append(spec.Flags, strings.TrimSpace(w.name+" "+strings.Join(w.args, " ")))
 		}
 	}
-	if agentic {
+	if agentic && name == engine.SGLang {
 		for flag, name := range map[string]string{"--cache-threshold": "ROUTER_CACHE_THRESHOLD",
 			"--balance-abs-threshold": "ROUTER_BALANCE_ABS_THRESHOLD", "--balance-rel-threshold": "ROUTER_BALANCE_REL_THRESHOLD"} {
 			if v := s.env[name]; v != "" {
@@ -241,11 +244,14 @@ func (s settings) router(agentic bool) *models.RouterSpec {
 			}
 		}
 	}
-	if s.env["ROUTER_TYPE"] == "moriio" {
+	if s.env["ROUTER_TYPE"] == "moriio" && name == engine.VLLM {
 		spec.Kind = "moriio"
 	}
-	if v := s.env["PROXY_PING_PORT"]; v != "" {
+	if v := s.env["PROXY_PING_PORT"]; v != "" && name == engine.VLLM {
 		spec.Flags = append(spec.Flags, "--vllm-discovery-address 0.0.0.0:"+v)
+	}
+	if s.bare && name == engine.ATOM && s.env["ROUTER_PORT"] == "" {
+		spec.Port = 8000
 	}
 	if n, err := strconv.Atoi(s.env["ROUTER_PORT"]); err == nil {
 		spec.Port = n
@@ -287,12 +293,54 @@ func (s settings) variables(r *models.Recipe, site *models.Site, name string) {
 	}
 }
 
-// tuning translates ATOM's variables for numbers that have keys here.
-func (s settings) tuning(r *models.Recipe, name string) {
-	if name != engine.ATOM {
+// tuning translates ATOM's variables for numbers that have keys here. A number
+// in the old model file won over the variable, and each variable was always
+// there with a default.
+func (s settings) tuning(r *models.Recipe, entry *catalog.Entry) {
+	if r.Engine != engine.ATOM {
 		return
 	}
+	number := func(name, or string) int {
+		n, err := strconv.Atoi(s.get(name, or))
+		if err != nil || s.env[name] == or {
+			return 0
+		}
+		return n
+	}
+	for _, role := range []struct {
+		name string
+		of   *models.Role
+	}{{models.RolePrefill, r.Prefill}, {models.RoleDecode, r.Decode}} {
+		x, has := role.of, entry.Settings(r.Engine, catalog.Mode{Role: role.name})
+		free := func(v catalog.Value) bool { return !v.IsSet() || strings.HasPrefix(v.From, "catalog:atom.yaml:") }
+		if v := s.get("MEM_FRAC_STATIC", "0.85"); v != "0.85" && free(has.MemFraction) {
+			x.MemFraction = v
+		}
+		if n := number("MAX_MODEL_LEN", "0"); free(has.ContextLength) {
+			x.ContextLength = n
+		}
+		if n := number("MAX_NUM_BATCHED_TOKENS", "0"); n > 0 && free(has.ChunkedPrefillSize) {
+			x.ChunkedPrefillSize = strconv.Itoa(n)
+		}
+		if n := number("MAX_NUM_SEQS", "256"); role.name == models.RolePrefill && free(has.MaxRunningRequests) && !s.fixedSeqs(r.Model) {
+			x.MaxRunningRequests = n
+		}
+		if n := number("BLOCK_SIZE", "16"); n > 0 && free(has.PageSize) {
+			x.Flags = append(x.Flags, "--block-size "+strconv.Itoa(n))
+		}
+		if v := s.env["SCHEDULER_DELAY_FACTOR"]; v != "" {
+			x.Flags = append(x.Flags, "--scheduler-delay-factor "+v)
+		}
+		_, list := flagsOf(strings.Fields(s.env["EXTRA_SERVER_ARGS"]))
+		for _, w := range list {
+			x.Flags = append(x.Flags, strings.TrimSpace(w.name+" "+strings.Join(w.args, " ")))
+		}
+	}
 }
+
+// fixedSeqs says whether the old model file gave a number of sequences, which
+// here is the engine's default.
+func (s settings) fixedSeqs(model string) bool { return strings.HasPrefix(model, "MiniMax") }
 
 // layout places the workers as the old scripts did: prefill first, then decode,
 // each worker on nodes of its own unless the record gives fewer nodes.
@@ -325,6 +373,9 @@ func layout(r *models.Recipe, gpus int, s settings) ([]models.Worker, error) {
 			slot := i % perNode
 			ports := engine.DefaultPorts(r.Engine, role.name)
 			w.Port = ports.HTTP + slot
+			if n, err := strconv.Atoi(s.env[strings.ToUpper(role.name)+"_PORT"]); err == nil {
+				w.Port = n + slot
+			}
 			if role.name == models.RolePrefill && ports.Bootstrap > 0 {
 				w.BootstrapPort = ports.Bootstrap + slot
 			}
@@ -335,6 +386,9 @@ func layout(r *models.Recipe, gpus int, s settings) ([]models.Worker, error) {
 				}
 				if n, err := strconv.Atoi(s.env["HEADNODE_PORT"]); err == nil && k == 0 {
 					p.Ports = append(p.Ports, models.Port{Name: "dist-init", Number: n})
+				}
+				if n, err := strconv.Atoi(s.env["HANDSHAKE_PORT"]); err == nil {
+					p.Ports = append(p.Ports, models.Port{Name: "handshake", Number: n})
 				}
 				w.Ranks = append(w.Ranks, p)
 			}
@@ -357,6 +411,7 @@ func server(r *record) settings {
 		}
 	}
 	s.modelPath = path.Join(s.get("MODEL_DIR", "/models"), s.env["MODEL_NAME"])
+	s.bare = strings.HasPrefix(r.Engine, engine.ATOM)
 	if v := s.env["MODEL_PATH"]; v != "" && strings.HasPrefix(r.Engine, engine.VLLM) {
 		s.modelPath = v
 	}

@@ -75,12 +75,11 @@ func (c *composer) vllmWorker(w models.Worker, d *draft, slot int) models.Worker
 	d.flag(adapter, "--served-model-name", c.in.Entry.Name)
 	d.flag(adapter, "--port", strconv.Itoa(w.Port))
 	d.flag(adapter, "--trust-remote-code")
-	ports := []models.Port{{Name: "side-channel", Number: vllmSideChannel + slot*vllmPortBlock}}
+	sideChannel := port(w.Ranks[0], "side-channel", vllmSideChannel+slot*vllmPortBlock)
+	handshake := port(w.Ranks[0], "handshake", vllmHandshake+slot*vllmPortBlock)
+	notify := port(w.Ranks[0], "notify", vllmNotify+slot*vllmPortBlock)
 	if role != models.RoleAggregate {
-		d.flag(adapter, "--kv-transfer-config", c.vllmTransfer(&w, slot))
-		ports = append(ports,
-			models.Port{Name: "handshake", Number: vllmHandshake + slot*vllmPortBlock},
-			models.Port{Name: "notify", Number: vllmNotify + slot*vllmPortBlock})
+		d.flag(adapter, "--kv-transfer-config", c.vllmTransfer(&w, handshake, notify))
 	}
 	d.flag(c.where("recipe", role+".tp"), "--tensor-parallel-size", strconv.Itoa(w.TP))
 	if w.PP > 1 {
@@ -97,18 +96,22 @@ func (c *composer) vllmWorker(w models.Worker, d *draft, slot int) models.Worker
 	}
 	c.speculate(d)
 	d.environ.fact("VLLM_NIXL_SIDE_CHANNEL_HOST", "@{self.addr}")
-	d.environ.set("VLLM_NIXL_SIDE_CHANNEL_PORT", strconv.Itoa(vllmSideChannel+slot*vllmPortBlock), adapter)
+	d.environ.set("VLLM_NIXL_SIDE_CHANNEL_PORT", strconv.Itoa(sideChannel), adapter)
 	if g := c.in.Site.RDMA.GIDIndex; g != nil {
 		d.Env["UCX_IB_GID_INDEX"] = catalog.Value{Text: strconv.Itoa(*g), From: c.where("site", "rdma.gid_index")}
 	}
 	w.HealthPath = firstText(w.HealthPath, "/health")
 	w = c.fill(w, d, []string{"vllm", "serve", c.in.ModelPath}, nil)
-	w.Ranks[0].Ports = append(w.Ranks[0].Ports, ports...)
+	addPort(&w.Ranks[0], "side-channel", sideChannel)
+	if role != models.RoleAggregate {
+		addPort(&w.Ranks[0], "handshake", handshake)
+		addPort(&w.Ranks[0], "notify", notify)
+	}
 	return w
 }
 
 // vllmTransfer tells a worker how KV moves and where the router is.
-func (c *composer) vllmTransfer(w *models.Worker, slot int) string {
+func (c *composer) vllmTransfer(w *models.Worker, handshake, notify int) string {
 	type extra struct {
 		ProxyIP   string `json:"proxy_ip"`
 		PingPort  string `json:"proxy_ping_port"`
@@ -118,9 +121,8 @@ func (c *composer) vllmTransfer(w *models.Worker, slot int) string {
 		Notify    string `json:"notify_port,omitempty"`
 	}
 	e := extra{ProxyIP: addr(0), PingPort: strconv.Itoa(c.discoveryPort()), HTTPPort: strconv.Itoa(w.Port), ReadMode: true}
-	if slot > 0 {
-		e.Handshake = strconv.Itoa(vllmHandshake + slot*vllmPortBlock)
-		e.Notify = strconv.Itoa(vllmNotify + slot*vllmPortBlock)
+	if handshake != vllmHandshake || notify != vllmNotify {
+		e.Handshake, e.Notify = strconv.Itoa(handshake), strconv.Itoa(notify)
 	}
 	kvRole := "kv_producer"
 	if w.Role == models.RoleDecode {

@@ -1,0 +1,99 @@
+package orchestrator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/disagg/disagg/deploy"
+	"github.com/disagg/disagg/orchestrator/result"
+)
+
+// conclude decides how the run ended.
+func (r *run) conclude() result.Result {
+	r.awaitDiagnoses()
+	if r.stop.leave {
+		r.leaveBehind()
+	}
+	res := result.Result{
+		Run: r.id, Name: r.plan.Name, Tool: r.Version, Job: r.Job, PlanHash: r.Dir.PlanSHA256(),
+		Started: r.began.UTC(), Finished: time.Now().UTC(),
+		Stages: r.stages, Topology: r.plan.Topology, Images: r.images,
+		Looked: r.looked, Leftovers: r.left, Unproven: r.unproven,
+		Waivers: r.plan.Preflight.Waive, Allowed: r.plan.Allowed, Warnings: slices.Concat(r.plan.Warnings, r.warnings),
+	}
+	for _, pt := range r.points {
+		res.Points = append(res.Points, pt.rec)
+	}
+	for _, n := range r.nodes {
+		res.Nodes = append(res.Nodes, n.record())
+	}
+	outcome, code := r.verdict(&res)
+	res.Outcome, res.ExitCode, res.Exit = outcome, int(code), code.String()
+	if res.Cause != nil && res.Cause.LogFile != "" {
+		res.Next = append(res.Next, fmt.Sprintf("disagg logs %s %s", r.id, res.Cause.Process))
+	}
+	if len(r.left) > 0 {
+		res.Next = append(res.Next, "disagg cleanup "+r.Dir.Path())
+	}
+	return res
+}
+
+// verdict names outcome and cause. A run that was asked to end was cancelled,
+// unless something had failed by itself before.
+func (r *run) verdict(res *result.Result) (result.Outcome, ExitCode) {
+	cause, rest := elect(r.failures)
+	for _, f := range rest {
+		res.Consequences = append(res.Consequences, f.record())
+	}
+	switch {
+	case r.stop.asked() && !r.stop.after:
+		if cause != nil {
+			res.Consequences = append([]result.Failure{cause.record()}, res.Consequences...)
+		}
+		res.Cause = &result.Failure{Time: r.stop.at.UTC(), Stage: r.stop.stage, What: "asked to end by " + r.stop.why}
+		return result.Cancelled, r.stop.code
+	case cause == nil:
+		return result.OK, ExitOK
+	}
+	rec := cause.record()
+	res.Cause = &rec
+	if cause.ended {
+		return result.Cancelled, ExitTerminated
+	}
+	return result.Failed, cause.code
+}
+
+// awaitDiagnoses gives the readers of logs the time they have.
+func (r *run) awaitDiagnoses() {
+	ctx, cancel := context.WithTimeout(r.bg, closePatience)
+	defer cancel()
+	// What is not explained by then stays so.
+	_ = r.await(ctx, waiting{done: func() bool { return r.diagnosing == 0 }, what: func() string { return "logs to be read" }, through: true})
+}
+
+// leaveBehind lists what the third signal left: nobody looked.
+func (r *run) leaveBehind() {
+	for _, n := range r.nodes {
+		if n.conn == nil || len(n.plan) == 0 {
+			continue
+		}
+		r.left = append(r.left, deploy.Leftovers{Node: n.name, Unverified: []string{"left at once, on request; the lease ends what ran there; look with: " + r.cleanupOn(n)}})
+	}
+}
+
+func (n *node) record() result.Node {
+	out := result.Node{Name: n.name, Host: n.info.Host, Addr: n.info.Addr, Plan: n.plan}
+	switch {
+	case n.unfit != "":
+		out.Note = "unfit: " + n.unfit
+	case n.lost:
+		out.Note = fmt.Sprintf("lost: %v", n.err)
+	case n.conn == nil:
+		out.Note = n.why()
+	case len(n.plan) == 0:
+		out.Note = "spare, not needed"
+	}
+	return out
+}

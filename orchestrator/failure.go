@@ -1,0 +1,205 @@
+package orchestrator
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/disagg/disagg/deploy"
+	"github.com/disagg/disagg/orchestrator/events"
+	"github.com/disagg/disagg/orchestrator/result"
+	"github.com/disagg/disagg/orchestrator/signature"
+)
+
+// failure is one thing that went wrong. It is an error, so that stages return it.
+type failure struct {
+	at   time.Time
+	code ExitCode // zero: the stage's
+	what string
+
+	stage   string
+	process string
+	node    string
+	exit    *deploy.Exit
+	log     []string
+	logFile string
+	match   *signature.Match
+
+	// weak failures are what a cancellation looks like from outside: a lost node,
+	// a process that somebody's TERM ended. A signal that comes with them, or an
+	// error that is one, is the better explanation.
+	weak bool
+	// ended says that the agent itself was told to end.
+	ended bool
+	// late failures came while the run was ending anyway.
+	late bool
+}
+
+func (f *failure) Error() string { return f.what }
+
+// errHalted ends a stage because the run is ending: a cause is recorded or a
+// signal came. errLeave ends everything at once.
+var (
+	errHalted = errors.New("the run is ending")
+	errLeave  = errors.New("asked to leave at once")
+)
+
+// skipped is the result of a stage that did not apply or could not be done.
+type skipped struct{ why string }
+
+func (s skipped) Error() string { return "skipped: " + s.why }
+
+func skip(format string, args ...any) error { return skipped{fmt.Sprintf(format, args...)} }
+
+func failf(format string, args ...any) *failure { return &failure{what: fmt.Sprintf(format, args...)} }
+
+// fail records a failure. The first one halts the run; all are kept, because
+// which of them is the cause is decided when all of them are known.
+func (r *run) fail(f *failure) {
+	if f.at.IsZero() {
+		f.at = time.Now()
+	}
+	if f.stage == "" {
+		f.stage = r.stageName()
+	}
+	if f.code == 0 {
+		f.code = r.stageCode()
+	}
+	f.late = r.stop.begun
+	if r.known(f) {
+		return
+	}
+	kind := events.Consequence
+	if len(r.failures) == 0 {
+		kind = events.Cause
+	}
+	r.failures = append(r.failures, f)
+	r.emit(events.Event{Kind: kind, Stage: f.stage, Node: f.node, Process: f.process, Msg: f.what, Detail: f.detail()})
+	if f.process != "" {
+		r.diagnose(f)
+	}
+}
+
+// known merges a second report about the same process into the first: a call
+// that failed and the exit that made it fail are one failure.
+func (r *run) known(f *failure) bool {
+	for _, old := range r.failures {
+		if f.process == "" || old.process != f.process {
+			continue
+		}
+		if old.exit == nil && f.exit != nil {
+			old.exit, old.log, old.what = f.exit, f.log, f.what
+			old.weak = old.weak && f.weak
+		}
+		return true
+	}
+	return false
+}
+
+func (f *failure) detail() map[string]any {
+	d := map[string]any{}
+	if f.exit != nil {
+		d["exit"] = f.exit
+	}
+	if len(f.log) > 0 {
+		d["log"] = f.log
+	}
+	if f.logFile != "" {
+		d["log_file"] = f.logFile
+	}
+	if len(d) == 0 {
+		return nil
+	}
+	return d
+}
+
+// elect picks the cause: the first failure that is neither the effect of another
+// one by its own log, nor what a loss elsewhere looks like; if all are, the first.
+// What failed while the run was ending anyway is the cause only of a run in which
+// nothing else failed.
+func elect(fs []*failure) (cause *failure, rest []*failure) {
+	if len(fs) == 0 {
+		return nil, nil
+	}
+	pick := 0
+	for want := range 4 {
+		if i := firstRank(fs, want); i >= 0 {
+			pick = i
+			break
+		}
+	}
+	rest = append(rest, fs[:pick]...)
+	rest = append(rest, fs[pick+1:]...)
+	return fs[pick], rest
+}
+
+func firstRank(fs []*failure, rank int) int {
+	for i, f := range fs {
+		if f.rank() == rank {
+			return i
+		}
+	}
+	return -1
+}
+
+// rank is how much a failure explains: 0 by itself, 1 a loss that explains the
+// effects seen elsewhere, 2 an effect, 3 nothing that came before it.
+func (f *failure) rank() int {
+	switch {
+	case f.late:
+		return 3
+	case f.match != nil && f.match.Grade == signature.Effect:
+		return 2
+	case f.weak:
+		return 1
+	}
+	return 0
+}
+
+// record turns a failure into its entry in the result.
+func (f *failure) record() result.Failure {
+	out := result.Failure{
+		Time: f.at.UTC(), Stage: f.stage, What: f.what, Process: f.process, Node: f.node,
+		Exit: f.exit, Log: f.log, LogFile: f.logFile,
+	}
+	if f.match != nil {
+		out.Diagnosis = &result.Diagnosis{Signature: f.match.ID, Line: f.match.Text, Meaning: f.match.Meaning, Remedy: f.match.Remedy}
+	}
+	return out
+}
+
+// exitText says how a program ended, as a person would.
+func exitText(e *deploy.Exit) string {
+	if e == nil {
+		return "ended"
+	}
+	var s string
+	switch {
+	case e.Error != "":
+		return "could not be started: " + e.Error
+	case e.Signal != "":
+		s = "was killed by " + e.Signal
+	default:
+		s = fmt.Sprintf("exited with code %d", e.Code)
+	}
+	if e.OOM {
+		s += " (the kernel killed it for memory)"
+	}
+	return s
+}
+
+// looksLikeTerm says that a program ended the way somebody's TERM ends it.
+func looksLikeTerm(e *deploy.Exit) bool {
+	return e != nil && (e.Asked || e.Signal == "SIGTERM" || e.Code == int(ExitTerminated))
+}
+
+// lastLine is the last line of a log that says something.
+func lastLine(log []string) string {
+	for i := len(log) - 1; i >= 0; i-- {
+		if s := strings.TrimSpace(log[i]); s != "" {
+			return s
+		}
+	}
+	return ""
+}

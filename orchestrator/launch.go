@@ -1,0 +1,124 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/disagg/disagg/deploy"
+	"github.com/disagg/disagg/orchestrator/events"
+)
+
+// launch brings processes up on all their nodes at once: each to the point where
+// its program is held and has shown its environment; and only when all of them
+// are there and see what was planned, lets the programs run.
+func (r *run) launch(ctx context.Context, procs []*proc) error {
+	if err := r.create(ctx, procs); err != nil {
+		return err
+	}
+	return r.release(ctx, procs)
+}
+
+func (r *run) create(ctx context.Context, procs []*proc) error {
+	var bad *failure
+	for _, p := range procs {
+		w, err := r.workload(p)
+		if err != nil {
+			return &failure{what: err.Error(), process: p.ID, node: p.node.name}
+		}
+		if p.node.lost {
+			return &failure{what: fmt.Sprintf("%s cannot be created: its node is lost", p.where()), process: p.ID, node: p.node.name, weak: true}
+		}
+		p.phase = creating
+		conn := p.node.conn
+		spawn(ctx, r, func(ctx context.Context) (deploy.Receipt, error) { return conn.Create(ctx, w) }, func(rec deploy.Receipt, err error) {
+			if err == nil {
+				err = r.accept(p, w, rec)
+			} else {
+				err = &failure{what: fmt.Sprintf("%s could not be created: %v", p.where(), err), process: p.ID, node: p.node.name, logFile: p.logName}
+			}
+			if f, ok := errors.AsType[*failure](err); ok && bad == nil {
+				bad = f
+			}
+		})
+	}
+	err := r.await(ctx, waiting{
+		done: func() bool { return bad != nil || all(procs, func(p *proc) bool { return p.phase >= held }) },
+		what: func() string { return "containers with their environment: " + open(procs, held) },
+	})
+	if bad != nil {
+		return bad
+	}
+	return err
+}
+
+// accept compares what the process inside sees with the plan.
+func (r *run) accept(p *proc, w deploy.Workload, rec deploy.Receipt) error {
+	diff := compareReceipt(w.Env, rec, r.key)
+	if len(diff) > 0 {
+		var parts []string
+		for _, d := range diff {
+			parts = append(parts, d.String())
+		}
+		return &failure{process: p.ID, node: p.node.name, what: fmt.Sprintf("the environment inside %s (scope %s) is not the planned one: %s", p.where(), p.Scope, strings.Join(parts, "; "))}
+	}
+	p.phase = max(p.phase, held)
+	e := p.event(events.ProcessEnv, fmt.Sprintf("%s sees all %s as planned", p.where(), plural(len(w.Env), "variable")))
+	e.Detail = map[string]any{"variables": len(w.Env), "seen": len(rec.Env)}
+	r.emit(e)
+	return nil
+}
+
+func (r *run) release(ctx context.Context, procs []*proc) error {
+	var bad *failure
+	for _, p := range procs {
+		conn := p.node.conn
+		spawn(ctx, r, func(ctx context.Context) (struct{}, error) { return struct{}{}, conn.Release(ctx, p.ID) }, func(_ struct{}, err error) {
+			if err != nil && bad == nil {
+				bad = &failure{what: fmt.Sprintf("%s could not be started: %v", p.where(), err), process: p.ID, node: p.node.name, logFile: p.logName}
+			}
+			if err == nil {
+				p.phase = max(p.phase, running)
+				if p.released.IsZero() {
+					p.released = time.Now()
+				}
+				if p.moved.IsZero() {
+					p.moved = time.Now()
+				}
+			}
+		})
+	}
+	err := r.await(ctx, waiting{
+		done: func() bool { return bad != nil || all(procs, func(p *proc) bool { return p.phase >= running }) },
+		what: func() string { return "programs to start: " + open(procs, running) },
+	})
+	if bad != nil {
+		return bad
+	}
+	return err
+}
+
+// stageLaunch starts the workers, all ranks on all nodes at once.
+func (r *run) stageLaunch(ctx context.Context) error { return r.launch(ctx, r.workerProcs()) }
+
+func all[T any](xs []T, ok func(T) bool) bool {
+	for _, x := range xs {
+		if !ok(x) {
+			return false
+		}
+	}
+	return true
+}
+
+// open names the processes that have not come as far as want.
+func open(procs []*proc, want phase) string {
+	var out []string
+	for _, p := range procs {
+		if p.phase < want {
+			out = append(out, p.where())
+		}
+	}
+	return strings.Join(out, ", ")
+}

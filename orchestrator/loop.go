@@ -1,0 +1,133 @@
+package orchestrator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/disagg/disagg/orchestrator/events"
+)
+
+// spawn runs work in the background and hands its outcome to then, which runs in
+// the owner. An outcome that comes when ctx is over is dropped: the stage that
+// wanted it has ended.
+func spawn[T any](ctx context.Context, r *run, work func(context.Context) (T, error), then func(T, error)) {
+	r.wg.Go(func() {
+		v, err := work(ctx)
+		r.post(ctx, func() { then(v, err) })
+	})
+}
+
+// post hands a function to the owner.
+func (r *run) post(ctx context.Context, fn func()) {
+	select {
+	case r.mail <- func() {
+		if ctx.Err() == nil {
+			fn()
+		}
+	}:
+	case <-r.bg.Done():
+	}
+}
+
+// waiting is what an await waits for.
+type waiting struct {
+	done func() bool
+	what func() string // completes "waiting for …"
+	// through keeps waiting although the run is ending: for the teardown.
+	through bool
+}
+
+// await runs the owner's loop until w is done, the run is ending, or ctx is over;
+// then the failure says what was waited for.
+func (r *run) await(ctx context.Context, w waiting) error {
+	for {
+		if r.stop.leave {
+			return errLeave
+		}
+		if !w.through && r.halted() {
+			return errHalted
+		}
+		if w.done() {
+			return nil
+		}
+		r.say(w.what)
+		select {
+		case fn := <-r.mail:
+			fn()
+		case e := <-r.wire:
+			r.onWorkload(e)
+		case s, ok := <-r.Signals:
+			if !ok {
+				r.Signals = nil // nobody will ask any more
+				continue
+			}
+			r.onSignal(s)
+		case <-r.tick.C:
+			r.beat()
+		case <-ctx.Done():
+			if r.stop.leave {
+				return errLeave
+			}
+			if w.done() {
+				return nil
+			}
+			return r.outOfTime(w.what())
+		}
+	}
+}
+
+func (r *run) outOfTime(what string) *failure {
+	if r.stage == nil {
+		return failf("out of time waiting for %s", what)
+	}
+	took := time.Since(r.stage.began).Round(100 * time.Millisecond)
+	return failf("stage %s did not end within %s: still waiting for %s", r.stage.name, took, what)
+}
+
+// say emits what the run waits for when that changes, not more often than it can
+// be read.
+func (r *run) say(what func() string) {
+	if r.stage == nil || time.Since(r.waitingSince) < time.Second {
+		return
+	}
+	text := what()
+	if text == r.lastWaiting {
+		return
+	}
+	r.lastWaiting, r.waitingSince = text, time.Now()
+	r.emit(events.Event{Kind: events.StageWaiting, Msg: "waiting for " + text})
+}
+
+// beat is what happens every second.
+func (r *run) beat() {
+	if time.Since(r.lastAlive) >= events.AliveEvery {
+		r.lastAlive = time.Now()
+		r.emit(events.Event{Kind: events.Alive, Msg: "alive"})
+	}
+	if !r.Deadline.IsZero() && !r.stop.asked() && time.Now().After(r.Deadline.Add(-r.stopTime())) {
+		r.onDeadline()
+	}
+}
+
+// halted says that the run is ending and stages must not go on.
+func (r *run) halted() bool { return r.stop.asked() || len(r.failures) > 0 }
+
+// watchCaller ends the run when the caller's context does.
+func (r *run) watchCaller(ctx context.Context) {
+	r.wg.Go(func() {
+		select {
+		case <-ctx.Done():
+			r.post(r.bg, func() { r.onCancel(context.Cause(ctx)) })
+		case <-r.bg.Done():
+		}
+	})
+}
+
+// plural helps messages: "1 node", "3 nodes".
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

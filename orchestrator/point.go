@@ -1,0 +1,195 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/disagg/disagg/models"
+	"github.com/disagg/disagg/orchestrator/events"
+	"github.com/disagg/disagg/orchestrator/result"
+	"github.com/disagg/disagg/orchestrator/rundir"
+)
+
+// point is one thing to measure: the client at one concurrency, or the
+// evaluation. Every requested point is in the result, whatever became of it.
+type point struct {
+	plan   *models.ClientPoint
+	proc   *proc
+	dir    string // relative to the run directory
+	isEval bool
+	rec    result.Point
+	// incomplete says that the client ended well and its files are not.
+	incomplete bool
+}
+
+// addPoints makes the list of what must be in the result.
+func (r *run) addPoints() {
+	add := func(p *models.ClientPoint, name, dir string, isEval bool) {
+		r.points = append(r.points, &point{plan: p, proc: r.procs[p.ID], dir: dir, isEval: isEval, rec: result.Point{
+			Name: name, Concurrency: p.Concurrency, Status: result.PointMissing, Note: "never started",
+		}})
+	}
+	evalOnly := r.plan.Eval != nil && r.plan.Eval.Only
+	if r.plan.Client != nil && !evalOnly {
+		for i := range r.plan.Client.Points {
+			p := &r.plan.Client.Points[i]
+			add(p, fmt.Sprintf("c%d", p.Concurrency), rundir.PointName(p.Concurrency), false)
+		}
+	}
+	if r.plan.Eval != nil {
+		add(&r.plan.Eval.ClientPoint, "eval", rundir.EvalName, true)
+	}
+}
+
+// pointOf is the point a process measures; nil: it is no client.
+func (r *run) pointOf(p *proc) *point {
+	for _, pt := range r.points {
+		if pt.proc == p {
+			return pt
+		}
+	}
+	return nil
+}
+
+// pointMark is put into a result directory that is made on a node; it is no
+// result.
+const pointMark = ".disagg-point"
+
+// runPoint runs one point to its end and judges it. The error is for what ends
+// the run; a point that failed by itself is only recorded.
+func (r *run) runPoint(ctx context.Context, pt *point, budget time.Duration) error {
+	p := pt.proc
+	pt.rec.Note = "broke off"
+	if err := r.makePointDir(ctx, pt); err != nil {
+		return err
+	}
+	lctx, cancel := context.WithTimeout(ctx, r.plan.Budgets.Launch.D())
+	err := r.launch(lctx, []*proc{p})
+	cancel()
+	if err != nil {
+		if f, ok := errors.AsType[*failure](err); ok {
+			r.closePoint(pt, result.PointFailed, f.what, 0)
+		}
+		return err
+	}
+	began := time.Now()
+	before := r.watch.generated()
+	pctx, cancel := context.WithTimeout(ctx, budget)
+	defer cancel()
+	err = r.await(pctx, waiting{
+		done: func() bool { return p.ended() },
+		what: func() string { return fmt.Sprintf("%s (last line %q)", p.where(), p.lastLine) },
+	})
+	took := time.Since(began)
+	if _, late := errors.AsType[*failure](err); late { // the point's deadline, not the run's
+		note := fmt.Sprintf("%s did not end within %s; its last line is %q", p.where(), took.Round(time.Second), p.lastLine)
+		r.closePoint(pt, result.PointFailed, note, took)
+		return r.stopPoint(ctx, p)
+	}
+	if err != nil {
+		return err
+	}
+	return r.judgePoint(ctx, pt, took, before)
+}
+
+// judgePoint decides what became of a point whose client has ended.
+func (r *run) judgePoint(ctx context.Context, pt *point, took time.Duration, before generated) error {
+	p := pt.proc
+	if p.lost {
+		r.closePoint(pt, result.PointMissing, "lost with node "+p.node.name, took)
+		return errHalted
+	}
+	if p.exit == nil {
+		r.closePoint(pt, result.PointFailed, p.where()+" is gone, and nobody said how it ended", took)
+		return nil
+	}
+	pt.rec.ExitCode = &p.exit.Code
+	files, problem, err := r.collectPoint(ctx, pt)
+	if err != nil {
+		return err
+	}
+	pt.rec.Files = files
+	switch {
+	case p.exit.Code != 0 || p.exit.Signal != "" || p.exit.Error != "":
+		r.closePoint(pt, result.PointFailed, p.where()+" "+exitText(p.exit), took)
+	case problem != "":
+		pt.incomplete = true
+		r.closePoint(pt, result.PointFailed, p.where()+" exited with code 0, but "+problem, took)
+	case r.watch.generated().none(before):
+		r.closePoint(pt, result.PointFailed, p.where()+" exited with code 0, but no decode worker generated a token meanwhile", took)
+	default:
+		r.closePoint(pt, result.PointOK, "", took)
+	}
+	return nil
+}
+
+func (r *run) closePoint(pt *point, status result.PointStatus, note string, took time.Duration) {
+	pt.rec.Status, pt.rec.Note, pt.rec.Seconds = status, note, took.Seconds()
+	msg := fmt.Sprintf("point %s: %s", pt.rec.Name, status)
+	if note != "" {
+		msg += ": " + note
+	}
+	e := pt.proc.event(events.Point, msg)
+	e.Detail = map[string]any{"name": pt.rec.Name, "status": status, "seconds": took.Seconds(), "files": pt.rec.Files}
+	r.emit(e)
+}
+
+// stopPoint ends a client that had its time.
+func (r *run) stopPoint(ctx context.Context, p *proc) error {
+	p.asked = true
+	grace := r.plan.Budgets.Grace.D()
+	sctx, cancel := context.WithTimeout(ctx, grace+stopSlack)
+	defer cancel()
+	done, conn := false, p.node.conn
+	spawn(sctx, r, func(ctx context.Context) (struct{}, error) { return struct{}{}, conn.Stop(ctx, p.ID, grace) }, func(_ struct{}, err error) {
+		done = true
+		if err != nil {
+			r.warn(p.warning(fmt.Sprintf("%s could not be stopped: %v", p.where(), err)))
+		}
+	})
+	err := r.await(sctx, waiting{done: func() bool { return done }, what: func() string { return p.where() + " to stop" }})
+	if _, ok := errors.AsType[*failure](err); ok {
+		return nil // the teardown tries again
+	}
+	return err
+}
+
+// pointsFailure sums up failed points; nil: all are fine.
+func (r *run) pointsFailure(isEval bool) error {
+	var bad []string
+	var first *point
+	total := 0
+	for _, pt := range r.points {
+		if pt.isEval != isEval {
+			continue
+		}
+		total++
+		if pt.rec.Status == result.PointOK {
+			continue
+		}
+		if first == nil {
+			first = pt
+		}
+		bad = append(bad, pt.rec.Name)
+	}
+	if first == nil {
+		return nil
+	}
+	f := &failure{
+		what: first.rec.Note, process: first.proc.ID, exit: first.proc.exit,
+		log: first.proc.exitLog, logFile: first.proc.logName,
+	}
+	if first.proc.node != nil {
+		f.node = first.proc.node.name
+	}
+	if total > 1 {
+		f.what += fmt.Sprintf(" (%d of %s failed: %s)", len(bad), plural(total, "point"), strings.Join(bad, ", "))
+	}
+	if first.incomplete {
+		f.code = ExitCollect
+	}
+	return f
+}

@@ -1,0 +1,41 @@
+package orchestrator
+
+import "context"
+
+// Preflight checks whether nodes can do what the plan asks of them.
+type Preflight interface {
+	// Host checks the nodes themselves, all of them at once, so that they can be
+	// compared with each other.
+	Host(ctx context.Context, nodes []PreflightNode) (PreflightReport, error)
+	// InImage checks what only shows inside the images of the run.
+	InImage(ctx context.Context, nodes []PreflightNode) (PreflightReport, error)
+}
+
+// PreflightNode is one node to check.
+type PreflightNode struct {
+	Name string
+	Node Node
+	// Plan are the plan nodes it stands for; empty: a spare.
+	Plan []int
+	// Dir is the run directory as this node sees it.
+	Dir string
+}
+
+// PreflightReport is what the checks found.
+type PreflightReport struct {
+	// Unfit are nodes that the run must not use, with the reason in one line.
+	Unfit map[string]string
+	// Warnings are findings that do not stop the run.
+	Warnings []string
+	// Unproven are checks that did not run or were waived, with the reason.
+	Unproven []string
+	// Fabric is what the nodes' NICs are configured for, by node, where the checks
+	// read it.
+	Fabric map[string]Fabric
+}
+
+// Fabric is how RDMA traffic is marked on a node. A nil value is not known.
+type Fabric struct {
+	TrafficClass *int
+	ServiceLevel *int
+}

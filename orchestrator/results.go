@@ -1,0 +1,136 @@
+package orchestrator
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/disagg/disagg/orchestrator/result"
+)
+
+// minSuccess is the share of requests that must succeed for a point to count.
+// Refused requests are fast, and look like throughput.
+const minSuccess = 0.99
+
+// listFiles lists the files of a point, sorted, relative to its directory. The
+// tool's own mark is none of them.
+func listFiles(dir string) ([]result.File, error) {
+	var out []result.File
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if !d.Type().IsRegular() || d.Name() == pointMark {
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, p)
+		if err != nil {
+			return err
+		}
+		out = append(out, result.File{Path: filepath.ToSlash(rel), Bytes: info.Size()})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list results: %w", err)
+	}
+	slices.SortFunc(out, func(a, b result.File) int { return strings.Compare(a.Path, b.Path) })
+	return out, nil
+}
+
+// checkFiles says what is wrong with a point's files; "": nothing. Each glob must
+// match a file that is not empty; without globs any such file will do.
+func checkFiles(dir string, files []result.File, globs []string) string {
+	if len(globs) == 0 {
+		if slices.ContainsFunc(files, func(f result.File) bool { return f.Bytes > 0 }) {
+			return checkNumbers(dir, files)
+		}
+		return fmt.Sprintf("it left no result file that is not empty in %s", dir)
+	}
+	for _, g := range globs {
+		matched, filled := false, false
+		for _, f := range files {
+			ok, err := path.Match(g, f.Path)
+			if err != nil {
+				return fmt.Sprintf("the pattern %q of its results is broken: %v", g, err)
+			}
+			matched = matched || ok
+			filled = filled || ok && f.Bytes > 0
+		}
+		switch {
+		case !matched:
+			return fmt.Sprintf("it left no file that matches %q in %s", g, dir)
+		case !filled:
+			return fmt.Sprintf("the files that match %q in %s are empty", g, dir)
+		}
+	}
+	return checkNumbers(dir, files)
+}
+
+// maxResult bounds a result file that is looked into.
+const maxResult = 64 << 20
+
+// checkNumbers looks into JSON results for what serving benchmarks write, and
+// refuses runs in which nothing, or not nearly everything, was served.
+func checkNumbers(dir string, files []result.File) string {
+	for _, f := range files {
+		if f.Bytes > maxResult || path.Ext(f.Path) != ".json" && path.Ext(f.Path) != ".jsonl" {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(f.Path)))
+		if err != nil {
+			return fmt.Sprintf("its result %s cannot be read: %v", f.Path, err)
+		}
+		for line := range bytes.SplitSeq(data, []byte("\n")) {
+			if path.Ext(f.Path) == ".json" {
+				line = data
+			}
+			if why := checkSummary(line); why != "" {
+				return fmt.Sprintf("its result %s says that %s", f.Path, why)
+			}
+			if path.Ext(f.Path) == ".json" {
+				break
+			}
+		}
+	}
+	return ""
+}
+
+func checkSummary(data []byte) string {
+	var s struct {
+		Completed *float64 `json:"completed"`
+		Failed    *float64 `json:"failed"`
+		Prompts   *float64 `json:"num_prompts"`
+		Output    *float64 `json:"total_output_tokens"`
+	}
+	if json.Unmarshal(data, &s) != nil {
+		return "" // not such a summary
+	}
+	total := 0.0
+	switch {
+	case s.Completed == nil:
+		return ""
+	case s.Failed != nil:
+		total = *s.Completed + *s.Failed
+	case s.Prompts != nil:
+		total = *s.Prompts
+	}
+	switch {
+	case *s.Completed == 0:
+		return "no request was completed"
+	case s.Output != nil && *s.Output == 0:
+		return "no token was generated"
+	case total > 0 && *s.Completed/total < minSuccess:
+		return fmt.Sprintf("only %g of %g requests were completed", *s.Completed, total)
+	}
+	return ""
+}

@@ -1,0 +1,81 @@
+package orchestrator
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/disagg/disagg/orchestrator/events"
+)
+
+// stopState is who asked the run to end, and how urgently.
+type stopState struct {
+	signals int
+	code    ExitCode // what the first request means; zero: nobody asked
+	why     string
+	// after says that a failure with a cause of its own came before the request:
+	// then the run failed, and was not cancelled.
+	after bool
+	fast  bool // no grace any more
+	leave bool // return at once
+
+	begun bool // teardown has begun: what ends from now on was asked to
+
+	at    time.Time // when it was asked
+	stage string    // and in which stage
+
+	ctx      context.Context // of the stop, once it has begun
+	deadline time.Time       // when the grace of all is over
+	tierAt   time.Time       // when the last tier was asked to end
+}
+
+func (s *stopState) asked() bool { return s.code != 0 }
+
+// onSignal takes a signal: the first ends the run, the second skips the grace,
+// the third leaves.
+func (r *run) onSignal(s os.Signal) {
+	r.stop.signals++
+	switch r.stop.signals {
+	case 1:
+		code := ExitTerminated
+		if s == os.Interrupt || s == syscall.SIGINT {
+			code = ExitInterrupted
+		}
+		r.ask(code, fmt.Sprintf("signal %q", s))
+	case 2:
+		r.emit(events.Event{Kind: events.Signal, Msg: fmt.Sprintf("signal %q again: stopping without grace; once more leaves at once", s)})
+		r.stop.fast = true
+		r.hurry()
+	default:
+		r.emit(events.Event{Kind: events.Signal, Msg: fmt.Sprintf("signal %q for the third time: leaving without waiting", s)})
+		r.stop.leave = true
+	}
+}
+
+// onCancel is the end of the caller's context.
+func (r *run) onCancel(cause error) {
+	if !r.stop.asked() {
+		r.ask(ExitInterrupted, fmt.Sprintf("the caller: %v", cause))
+	}
+}
+
+// onDeadline is the end of the allocation coming near.
+func (r *run) onDeadline() {
+	r.ask(ExitTerminated, fmt.Sprintf("the time limit: the allocation ends at %s", r.Deadline.UTC().Format(time.RFC3339)))
+}
+
+func (r *run) ask(code ExitCode, why string) {
+	for _, f := range r.failures {
+		r.stop.after = r.stop.after || !f.weak
+	}
+	r.stop.code, r.stop.why, r.stop.at, r.stop.stage = code, why, time.Now(), r.stageName()
+	r.emit(events.Event{Kind: events.Signal, Msg: "asked to end by " + why + ": stopping gracefully; a second signal skips the grace, a third leaves at once"})
+}
+
+// stopTime is how long a stop takes at most: the stages of teardown one after
+// the other, and the record.
+func (r *run) stopTime() time.Duration {
+	return r.plan.Budgets.Grace.D() + stopSlack + r.pace.Look + closePatience
+}

@@ -1,0 +1,127 @@
+package orchestrator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/disagg/disagg/orchestrator/events"
+)
+
+// stageCanary wants tokens: first through the router, as a client will ask, then
+// through every prefill and every decode worker. Only then is the run ready.
+func (r *run) stageCanary(ctx context.Context) error {
+	began := time.Now()
+	if err := r.askFront(ctx, &r.answerBefore); err != nil {
+		return err
+	}
+	how, err := r.prove(ctx)
+	if err != nil {
+		return err
+	}
+	took := time.Since(began)
+	r.emit(events.Event{Kind: events.Canary, Msg: fmt.Sprintf("tokens came out through every worker after %s: %s", took.Round(time.Millisecond), how), Detail: map[string]any{"seconds": took.Seconds(), "how": how, "answer": r.answerBefore}})
+	return nil
+}
+
+// canaryLimit bounds one attempt: long enough for a first request that compiles
+// kernels, short enough that one lost transfer does not eat the budget.
+func (r *run) canaryLimit() time.Duration {
+	return max(10*time.Second, r.plan.Budgets.Canary.D()/3)
+}
+
+// askFront asks the question that has a known answer where clients will ask.
+func (r *run) askFront(ctx context.Context, answer *string) error {
+	base, limit := r.frontURL(), r.canaryLimit()
+	var got string
+	p := r.frontProc()
+	err := r.until(ctx, p, "a completion through "+p.ID, func(ctx context.Context) error {
+		text, err := r.complete(ctx, base, r.chat(quizPrompt), limit)
+		if err == nil {
+			got = text
+		}
+		return err
+	})
+	if err == nil {
+		*answer = got
+	}
+	return err
+}
+
+// frontProc is the process behind frontURL.
+func (r *run) frontProc() *proc {
+	if rt := r.plan.Router; rt != nil {
+		return r.procs[rt.ID]
+	}
+	return r.ranks(&r.plan.Workers[0])[0]
+}
+
+// prove makes sure that each worker takes part, and says how it knows.
+func (r *run) prove(ctx context.Context) (string, error) {
+	ways := pairs(r.plan.Workers)
+	switch {
+	case len(ways) == 1:
+		// One way only: the completion at the front went through it.
+		return "the only way, " + ways[0].String(), nil
+	case ways[0].prefill == nil || r.plan.Router == nil || r.plan.Router.Kind == routerSGLang:
+		return r.proveDirectly(ctx, ways)
+	}
+	return r.proveByCounters(ctx)
+}
+
+// routerSGLang is the router whose way of joining prefill and decode is known.
+const routerSGLang = "sglang"
+
+// proveDirectly asks every pair for tokens, whatever the router's policy would
+// have picked.
+func (r *run) proveDirectly(ctx context.Context, ways []pair) (string, error) {
+	limit := r.canaryLimit()
+	slots := make(chan struct{}, atOnce)
+	open := map[string]error{}
+	var bad *failure
+	for _, w := range ways {
+		e := r.endsOf(w)
+		open[w.String()] = nil
+		r.poll(ctx, func(ctx context.Context) error {
+			select {
+			case slots <- struct{}{}:
+				defer func() { <-slots }()
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			return r.askPair(ctx, e, limit)
+		}, func(err error) { open[w.String()] = err }, func(err error) {
+			delete(open, w.String())
+			if err != nil && bad == nil {
+				bad = r.pairFailure(w, err)
+			}
+		})
+	}
+	err := r.await(ctx, waiting{
+		done: func() bool { return bad != nil || len(open) == 0 },
+		what: func() string { return "tokens from " + describeOpen(open) },
+	})
+	if bad != nil {
+		return "", bad
+	}
+	return fmt.Sprintf("%s asked directly", plural(len(ways), "pair")), err
+}
+
+func (r *run) pairFailure(w pair, err error) *failure {
+	head := r.ranks(w.decode)[0]
+	return &failure{what: fmt.Sprintf("no token through %s: %v", w, err), process: head.ID, node: head.node.name, logFile: head.logName}
+}
+
+// describeOpen names what is not proven, with the reason where there is one.
+func describeOpen(open map[string]error) string {
+	var out []string
+	for _, k := range sortedKeys(open) {
+		if err := open[k]; err != nil {
+			out = append(out, err.Error())
+			continue
+		}
+		out = append(out, k)
+	}
+	return strings.Join(out, "; ")
+}

@@ -1,0 +1,72 @@
+package orchestrator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/disagg/disagg/orchestrator/events"
+)
+
+// stageRouter starts the router, now that every worker serves (routers drop
+// workers that are slow when they start, for good), and waits until it is ready
+// and lists exactly the planned workers.
+func (r *run) stageRouter(ctx context.Context) error {
+	rt := r.plan.Router
+	if rt == nil {
+		return skip("the plan has no router")
+	}
+	p := r.procs[rt.ID]
+	if err := r.launch(ctx, []*proc{p}); err != nil {
+		return err
+	}
+	base := r.frontURL()
+	if err := r.until(ctx, p, "the router to be ready", func(ctx context.Context) error { return r.probeHealth(ctx, base+rt.ReadyPath) }); err != nil {
+		return err
+	}
+	took := time.Since(p.released)
+	e := p.event(events.ProcessReady, fmt.Sprintf("router %s is ready after %s", p.where(), took.Round(time.Millisecond)))
+	e.Detail = map[string]any{"seconds": took.Seconds(), "url": base}
+	r.emit(e)
+
+	if rt.MembersPath == "" {
+		r.unproven = append(r.unproven, "the router's members: a "+rt.Kind+" router lists none; only the canary shows who takes part")
+		return nil
+	}
+	planned := r.plannedMembers()
+	if err := r.until(ctx, p, "the router's workers", func(ctx context.Context) error { return r.probeMembers(ctx, base+rt.MembersPath, planned) }); err != nil {
+		return err
+	}
+	took = time.Since(p.released)
+	e = p.event(events.Members, fmt.Sprintf("the router lists all %s as planned after %s", plural(len(planned), "worker"), took.Round(time.Millisecond)))
+	e.Detail = map[string]any{"seconds": took.Seconds(), "members": len(planned)}
+	r.emit(e)
+	return nil
+}
+
+// until polls a probe that belongs to a process until it succeeds.
+func (r *run) until(ctx context.Context, p *proc, what string, probe func(context.Context) error) error {
+	var last, bad error
+	done := false
+	r.poll(ctx, probe, func(err error) { last = err }, func(err error) { done, bad = true, err })
+	err := r.await(ctx, waiting{
+		done: func() bool { return done },
+		what: func() string {
+			text := what
+			if last != nil {
+				text += " (" + last.Error() + ")"
+			}
+			if p.lastLine != "" {
+				text += fmt.Sprintf("; last line of %s %q", p.ID, p.lastLine)
+			}
+			return text
+		},
+	})
+	if f, ok := err.(*failure); ok {
+		f.process, f.node, f.logFile = p.ID, p.node.name, p.logName
+	}
+	if bad != nil {
+		return &failure{what: bad.Error(), process: p.ID, node: p.node.name, logFile: p.logName}
+	}
+	return err
+}

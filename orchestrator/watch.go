@@ -1,0 +1,200 @@
+package orchestrator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/disagg/disagg/models"
+)
+
+// watcher is what is known while the client runs.
+type watcher struct {
+	cancel  context.CancelFunc
+	workers []*watched
+	router  *watched
+	members since
+}
+
+// watched is one HTTP endpoint under watch.
+type watched struct {
+	what   string
+	head   *proc
+	ranks  []*proc
+	silent since // since when it does not answer
+	stall  stall
+	tokens float64 // last count of generated tokens
+	counts bool    // it has such a counter
+	decode bool
+}
+
+// since is a state that holds for some time, and whether it was told.
+type since struct {
+	at   time.Time
+	err  error
+	told bool
+}
+
+// set notes how a question went: nil ends the state.
+func (s *since) set(err error) {
+	switch {
+	case err == nil:
+		*s = since{}
+	case s.at.IsZero():
+		s.at, s.err = time.Now(), err
+	default:
+		s.err = err
+	}
+}
+
+func (s *since) lasts() time.Duration {
+	if s.at.IsZero() {
+		return 0
+	}
+	return time.Since(s.at)
+}
+
+// stall is requests in flight without new tokens.
+type stall struct {
+	at     time.Time
+	tokens float64
+	told   bool
+}
+
+// startWatch begins to ask every worker and the router in rounds, until the
+// teardown. What it finds out reaches the owner like every other event.
+func (r *run) startWatch() {
+	ctx, cancel := context.WithCancel(r.bg)
+	r.watch = watcher{cancel: cancel}
+	for i := range r.plan.Workers {
+		w := &r.plan.Workers[i]
+		s := &watched{what: "worker " + w.ID, ranks: r.ranks(w), decode: w.Role != models.RolePrefill}
+		s.head = s.ranks[0]
+		r.watch.workers = append(r.watch.workers, s)
+		base, health := r.workerURL(w), r.workerURL(w)+w.HealthPath
+		r.rounds(ctx, r.pace.Watch, func(ctx context.Context) { r.watchHealth(ctx, s, health) })
+		r.rounds(ctx, r.pace.Watch, func(ctx context.Context) { r.watchTokens(ctx, s, base) })
+	}
+	if rt := r.plan.Router; rt != nil {
+		p := r.procs[rt.ID]
+		s := &watched{what: "router", head: p, ranks: []*proc{p}}
+		r.watch.router = s
+		base, planned := r.frontURL(), r.plannedMembers()
+		r.rounds(ctx, r.pace.Watch, func(ctx context.Context) { r.watchHealth(ctx, s, base+rt.ReadyPath) })
+		if rt.MembersPath != "" {
+			r.rounds(ctx, r.pace.Watch, func(ctx context.Context) { r.watchMembers(ctx, base+rt.MembersPath, planned) })
+		}
+	}
+}
+
+// stopWatch ends the rounds; it may never have begun.
+func (r *run) stopWatch() {
+	if r.watch.cancel != nil {
+		r.watch.cancel()
+	}
+}
+
+// rounds calls ask again and again, a pause between.
+func (r *run) rounds(ctx context.Context, every time.Duration, ask func(context.Context)) {
+	r.wg.Go(func() {
+		for pause(ctx, every) {
+			ask(ctx)
+		}
+	})
+}
+
+// watchHealth notices who is alive but deaf: it does not answer, and does not
+// even write to its log; or does not answer for very long.
+func (r *run) watchHealth(ctx context.Context, s *watched, url string) {
+	err := r.probeHealth(ctx, url)
+	r.post(ctx, func() {
+		s.silent.set(err)
+		silent := s.silent.lasts()
+		still := silent
+		for _, p := range s.ranks {
+			if d := time.Since(p.moved); d < still {
+				still = d
+			}
+		}
+		if silent < r.pace.Mute && (silent < r.pace.Deaf || still < r.pace.Deaf) {
+			return
+		}
+		r.deaf(&s.silent.told, s.head, fmt.Sprintf("%s on %s is alive but deaf: no good answer for %s, no progress for %s; last: %v", s.what, s.head.node.name, silent.Round(time.Second), still.Round(time.Second), s.silent.err))
+	})
+}
+
+// deaf is what the site wants when something lives and does not serve: the end
+// of the run, or a warning, once.
+func (r *run) deaf(told *bool, p *proc, what string) {
+	if *told {
+		return
+	}
+	*told = true
+	if r.plan.Deaf == deafWarn {
+		r.warn(p.warning(what))
+		return
+	}
+	r.fail(&failure{what: what, process: p.ID, node: p.node.name, logFile: p.logName})
+}
+
+// deafWarn is the site's choice to go on with a deaf worker.
+const deafWarn = "warn"
+
+// watchMembers notices when the router no longer uses the planned workers: then
+// what is measured is not what was planned.
+func (r *run) watchMembers(ctx context.Context, url string, planned []member) {
+	err := r.probeMembers(ctx, url, planned)
+	r.post(ctx, func() {
+		m := &r.watch.members
+		m.set(err)
+		if lasts := m.lasts(); lasts >= r.pace.Deaf {
+			p := r.watch.router.head
+			r.deaf(&m.told, p, fmt.Sprintf("the router does not use the planned workers for %s: %v", lasts.Round(time.Second), m.err))
+		}
+	})
+}
+
+// watchTokens notices when requests are in flight and no token comes out: a KV
+// transfer that stalls looks like this, with everything answering.
+func (r *run) watchTokens(ctx context.Context, s *watched, base string) {
+	c, err := r.scrape(ctx, base)
+	if err != nil {
+		return // no metrics, or no answer: watchHealth sees to that
+	}
+	tokens, ok := c.tokens()
+	inFlight, counts := c.running()
+	r.post(ctx, func() {
+		if !ok {
+			return
+		}
+		s.tokens, s.counts = tokens, true
+		switch {
+		case !s.decode || !counts || inFlight == 0 || tokens != s.stall.tokens:
+			s.stall = stall{at: time.Now(), tokens: tokens}
+		case time.Since(s.stall.at) >= r.pace.Stall:
+			r.deaf(&s.stall.told, s.head, fmt.Sprintf("%s on %s has %g requests in flight and generated no token for %s: the KV transfer or the engine stalls", s.what, s.head.node.name, inFlight, time.Since(s.stall.at).Round(time.Second)))
+		}
+	})
+}
+
+// generated is how many tokens decode workers have made, as far as they count.
+type generated struct {
+	tokens float64
+	known  bool
+}
+
+// generated adds up what the last rounds of watching read.
+func (w *watcher) generated() generated {
+	var g generated
+	for _, s := range w.workers {
+		if s.decode && s.counts {
+			g.tokens, g.known = g.tokens+s.tokens, true
+		}
+	}
+	return g
+}
+
+// none says that surely no token was generated since before.
+func (g generated) none(before generated) bool {
+	return g.known && before.known && g.tokens <= before.tokens
+}

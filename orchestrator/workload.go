@@ -1,0 +1,160 @@
+package orchestrator
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/disagg/disagg/deploy"
+	"github.com/disagg/disagg/models"
+	"github.com/disagg/disagg/orchestrator/events"
+)
+
+// workload resolves a process for its node: nothing in it is left open.
+func (r *run) workload(p *proc) (deploy.Workload, error) {
+	f := r.factsFor(p)
+	argv, dropped, err := f.argv(p.Argv)
+	if err != nil {
+		return deploy.Workload{}, fmt.Errorf("resolve the arguments of %s: %w", p.ID, err)
+	}
+	if len(dropped) > 0 {
+		r.warn(p.warning(fmt.Sprintf("%s is started without %s: node %s does not say", p.ID, strings.Join(dropped, ", "), p.node.where())))
+	}
+	env, err := r.environment(p, f)
+	if err != nil {
+		return deploy.Workload{}, err
+	}
+	return deploy.Workload{
+		RunID: r.id, ID: p.ID, Role: p.Scope, Runtime: r.plan.Runtime, Image: p.Image, Shell: p.Shell, Dir: p.Dir,
+		Argv: argv, Env: env, Mounts: r.mounts(p), Accelerated: p.Accelerated, LogPath: p.logPath(),
+		Grace: r.plan.Budgets.Grace.D(), ReceiptKey: r.key,
+	}, nil
+}
+
+func (p *proc) warning(msg string) events.Event { return p.event(events.Warning, msg) }
+
+// environment gives the planned variables their values on this node.
+func (r *run) environment(p *proc, f *facts) ([]deploy.EnvEntry, error) {
+	out := make([]deploy.EnvEntry, 0, len(p.Env))
+	for _, v := range r.withProfile(p) {
+		e := deploy.EnvEntry{Name: v.Name, Secret: v.Secret, Prepend: v.Prepend, Value: []byte(v.Value)}
+		switch {
+		case v.Secret:
+			value, ok := r.secrets[v.Name]
+			if !ok {
+				return nil, fmt.Errorf("the value of secret %s of %s is not in the run directory", v.Name, p.ID)
+			}
+			e.Value = value
+		case v.ValueB64 != nil:
+			e.Value = v.ValueB64
+		case v.Expand:
+			text, known, err := f.expand(v.Value)
+			if err != nil {
+				return nil, fmt.Errorf("resolve variable %s of %s: %w", v.Name, p.ID, err)
+			}
+			if !known {
+				continue // a fact this node does not have: not set at all
+			}
+			e.Value = []byte(text)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// withProfile puts the variables of the node's profile where the site's stand:
+// over the catalog's, below the recipe's and what was forwarded.
+func (r *run) withProfile(p *proc) []models.EnvVar {
+	prof := r.profile(p.node)
+	if prof == nil || len(prof.Env) == 0 || p.worker == nil {
+		return p.Env
+	}
+	out := slices.Clone(p.Env)
+	for _, name := range sortedKeys(prof.Env) {
+		v := models.EnvVar{Name: name, Value: prof.Env[name].Value, Origin: "site profile " + prof.Nodes}
+		i := slices.IndexFunc(out, func(o models.EnvVar) bool { return o.Name == name })
+		switch {
+		case i < 0:
+			out = append(out, v)
+		case !strongerThanSite(out[i].Origin):
+			out[i] = v
+		}
+	}
+	slices.SortFunc(out, func(a, b models.EnvVar) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+func strongerThanSite(origin string) bool {
+	for _, o := range []string{"recipe", "forward", "flag"} {
+		if origin == o || strings.HasPrefix(origin, o+":") {
+			return true
+		}
+	}
+	return false
+}
+
+// factsFor collects what the placeholders of one process stand for.
+func (r *run) factsFor(p *proc) *facts {
+	f := &facts{}
+	for _, n := range r.place {
+		f.nodes = append(f.nodes, nodeFacts{addr: n.info.Addr, name: cmp.Or(n.info.Host, n.name)})
+	}
+	n := p.node
+	rdma := r.rdmaOf(n)
+	f.self = nodeFacts{
+		addr: n.info.Addr, name: cmp.Or(n.info.Host, n.name), iface: n.info.Interface, rdma: rdma.Devices,
+		tc: number(rdma.TrafficClass), sl: number(rdma.ServiceLevel),
+	}
+	if pt := r.pointOf(p); pt != nil {
+		f.resultDir = path.Join(n.dir, pt.dir)
+	}
+	return f
+}
+
+// rdmaOf is what is in force on a node: its profile's, else the site's, else
+// what the node itself says.
+func (r *run) rdmaOf(n *node) models.RDMASite {
+	var layers []models.RDMASite
+	if p := r.profile(n); p != nil {
+		layers = append(layers, p.RDMA)
+	}
+	seen := r.fabric[n.name]
+	layers = append(layers, r.plan.RDMA, models.RDMASite{Devices: n.info.RDMA, TrafficClass: seen.TrafficClass, ServiceLevel: seen.ServiceLevel})
+	var out models.RDMASite
+	for _, l := range layers {
+		if len(out.Devices) == 0 {
+			out.Devices = l.Devices
+		}
+		if out.TrafficClass == nil {
+			out.TrafficClass = l.TrafficClass
+		}
+		if out.ServiceLevel == nil {
+			out.ServiceLevel = l.ServiceLevel
+		}
+	}
+	return out
+}
+
+func number(n *int) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.Itoa(*n)
+}
+
+// mounts are what a process needs beside the runtime's own: the model, and for a
+// client its result directory, under the name it has on the node.
+func (r *run) mounts(p *proc) []string {
+	var out []string
+	if r.modelDir != "" && p.Scope != "router" && p.Scope != "service" {
+		out = append(out, r.modelDir+":"+r.plan.Model.Path+":ro")
+	}
+	if pt := r.pointOf(p); pt != nil {
+		dir := path.Join(p.node.dir, pt.dir)
+		out = append(out, dir+":"+dir)
+	}
+	return out
+}

@@ -192,8 +192,8 @@ type ClientPoint struct {
 	Concurrency int `json:"concurrency"`
 	Process
 	// Results are globs, relative to the point's result directory, of which
-	// each must match at least one non-empty file. A glob without a slash is
-	// compared with the names of files at any depth, so that "*" is any file.
+	// each must match at least one non-empty file; none: any non-empty file, at
+	// any depth, will do.
 	Results []string `json:"results"`
 }
 

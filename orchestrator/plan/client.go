@@ -20,8 +20,6 @@ const (
 	fewestPrompts = 16
 	// resultDir is replaced on the node: the run directory does not exist yet.
 	resultDir = "@{result.dir}"
-	// anyFile asks for some non-empty file in the result directory.
-	anyFile = "*"
 )
 
 // clients plans the load and the evaluation.
@@ -88,7 +86,7 @@ func (b *builder) client() {
 		if c.Duration > 0 {
 			words["duration"] = strconv.Itoa(int(c.Duration.D().Seconds()))
 		}
-		p := models.ClientPoint{Concurrency: conc, Results: results(c.Results)}
+		p := models.ClientPoint{Concurrency: conc, Results: append([]string{}, c.Results...)}
 		p.ID, p.Scope, p.Node = fmt.Sprintf("client.c%d", conc), env.ScopeClient, node
 		p.Image, p.Shell = or(c.Image, b.in.Recipe.Image), c.Shell
 		p.Argv = b.expand("client.command", c.Command, words, i == 0)
@@ -113,7 +111,7 @@ func (b *builder) eval() {
 		return
 	}
 	words := b.commonWords(node, port)
-	p := models.ClientPoint{Results: []string{anyFile}}
+	p := models.ClientPoint{Results: []string{}}
 	if len(list) > 0 {
 		p.Concurrency = slices.Max(list)
 		words["concurrency"] = strconv.Itoa(p.Concurrency)
@@ -126,13 +124,6 @@ func (b *builder) eval() {
 	p.Argv = b.expand("evals.command", e.Command, words, true)
 	p.Env = b.pointEnv(env.ScopeEval, "evals.env", e.Env, true)
 	b.plan.Eval = &models.Eval{Only: bool(e.Only), ClientPoint: p}
-}
-
-func results(globs []string) []string {
-	if len(globs) == 0 {
-		return []string{anyFile}
-	}
-	return slices.Clone(globs)
 }
 
 // commonWords are the words that every client command may use.

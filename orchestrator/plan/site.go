@@ -64,9 +64,36 @@ func (b *builder) runtime() {
 		b.fail("image", fmt.Sprintf("image is missing, and the site runs containers with %s", kind), "write the image, or use a site with container.runtime none")
 	}
 	s := b.in.Site
-	b.plan.Network, b.plan.RDMA, b.plan.Profiles, b.plan.SSH = s.Network, s.RDMA, s.Profiles, s.SSH
+	b.plan.Network, b.plan.RDMA, b.plan.SSH = s.Network, s.RDMA, s.SSH
+	b.profiles()
 	b.plan.Preflight = models.PreflightPlan{Mode: or(b.in.Recipe.Preflight.Mode, "enforce"), Waive: b.in.Recipe.Preflight.Waive, Site: s.Preflight}
 	b.plan.Deaf = or(s.Deaf, "fail")
+}
+
+// profiles copies the node profiles, with booleans spelled as their readers know
+// them: which profile holds for a node is found out when the run has nodes.
+func (b *builder) profiles() {
+	for i, p := range b.in.Site.Profiles {
+		if _, err := path.Match(p.Nodes, ""); err != nil || !strings.ContainsAny(p.Nodes, "*?") {
+			if _, err := hostlist.Expand(p.Nodes); err != nil {
+				at := fmt.Sprintf("profiles[%d].nodes", i)
+				b.failSite(at, fmt.Sprintf("%s: %s", at, err), "write a host list such as gpu-[01-04], or a glob such as gpu-*")
+			}
+		}
+		env := models.EnvMap{}
+		for name, v := range p.Env {
+			if known, ok := b.known.Lookup(name); ok && !bool(v.Custom) {
+				if canon, err := known.Canonical(v.Value); err == nil {
+					v.Value = canon
+				}
+			}
+			env[name] = v
+		}
+		if len(env) > 0 {
+			p.Env = env
+		}
+		b.plan.Profiles = append(b.plan.Profiles, p)
+	}
 }
 
 // slurmJob says what the job asks of Slurm. The number of nodes is put in when

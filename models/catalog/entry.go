@@ -86,8 +86,10 @@ type Speculative struct {
 type KVOffload struct {
 	// Sizing is what the model accepts: "any" (default), or "ratio" where an
 	// absolute size is not understood.
-	Sizing         string `yaml:"sizing,omitempty"`
-	Ratio          string `yaml:"ratio,omitempty"`
+	Sizing string `yaml:"sizing,omitempty"`
+	Ratio  string `yaml:"ratio,omitempty"`
+	// AggregateRatio replaces Ratio for workers that do prefill and decode.
+	AggregateRatio string `yaml:"aggregate_ratio,omitempty"`
 	HostPools      int    `yaml:"host_pools,omitempty"`
 	PageSize       int    `yaml:"page_size,omitempty"`
 	IOBackend      string `yaml:"io_backend,omitempty"`
@@ -122,7 +124,7 @@ type Layer struct {
 	// Unset are names of variables that an earlier layer set and that go away.
 	Unset []string `yaml:"unset,omitempty"`
 
-	// The following are formulas unless said otherwise; each engine has its
+	// The following are formulas, or min(FORMULA, …), unless said otherwise; each engine has its
 	// own flag for them.
 
 	// MemFraction is the static memory fraction as written.
@@ -131,6 +133,9 @@ type Layer struct {
 	ChunkedPrefillSize string `yaml:"chunked_prefill_size,omitempty"`
 	ContextLength      string `yaml:"context_length,omitempty"`
 	PageSize           string `yaml:"page_size,omitempty"`
+	// CudaGraphMax is the largest batch that graphs are captured for, where the
+	// engine chooses the sizes below it.
+	CudaGraphMax string `yaml:"cuda_graph_max,omitempty"`
 	// CudaGraphs is a range ("1-160"), a list ("1 2 3"), or "off".
 	CudaGraphs string `yaml:"cuda_graphs,omitempty"`
 }

@@ -40,13 +40,40 @@ func Evaluate(vars map[string]Value, builtins map[string]int64) (map[string]int6
 	return all, nil
 }
 
-// Eval computes one formula.
+// Eval computes a formula, or the least of several written min(A, B, …).
 func Eval(text string, vars map[string]int64) (int64, error) {
-	f, err := formula.Parse(text)
+	list, err := parse(text)
 	if err != nil {
 		return 0, err
 	}
-	return f.Eval(vars)
+	var least int64
+	for i, f := range list {
+		n, err := f.Eval(vars)
+		if err != nil {
+			return 0, err
+		}
+		if i == 0 || n < least {
+			least = n
+		}
+	}
+	return least, nil
+}
+
+// parse reads a formula or the formulas of a min(A, B, …).
+func parse(text string) ([]formula.Formula, error) {
+	parts := []string{text}
+	if inner, ok := strings.CutPrefix(strings.TrimSpace(text), "min("); ok && strings.HasSuffix(inner, ")") {
+		parts = strings.Split(strings.TrimSuffix(inner, ")"), ",")
+	}
+	var list []formula.Formula
+	for _, p := range parts {
+		f, err := formula.Parse(strings.TrimSpace(p))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, f)
+	}
+	return list, nil
 }
 
 // Expand replaces each ${formula} in a text by its value.

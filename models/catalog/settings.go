@@ -61,6 +61,7 @@ type Settings struct {
 	ChunkedPrefillSize Value
 	ContextLength      Value
 	PageSize           Value
+	CudaGraphMax       Value
 	CudaGraphs         Value
 }
 
@@ -122,6 +123,7 @@ func (s *Settings) numbers(l *Layer) []number {
 		{"chunked_prefill_size", l.ChunkedPrefillSize, &s.ChunkedPrefillSize},
 		{"context_length", l.ContextLength, &s.ContextLength},
 		{"page_size", l.PageSize, &s.PageSize},
+		{"cuda_graph_max", l.CudaGraphMax, &s.CudaGraphMax},
 		{"cuda_graphs", l.CudaGraphs, &s.CudaGraphs},
 	}
 }
@@ -200,6 +202,7 @@ func (e *Entry) KVOffload(engine string) (*KVOffload, func(key string) string) {
 func (o *KVOffload) over(p *KVOffload) {
 	o.Sizing = firstNonZero(p.Sizing, o.Sizing)
 	o.Ratio = firstNonZero(p.Ratio, o.Ratio)
+	o.AggregateRatio = firstNonZero(p.AggregateRatio, o.AggregateRatio)
 	o.HostPools = firstNonZero(p.HostPools, o.HostPools)
 	o.PageSize = firstNonZero(p.PageSize, o.PageSize)
 	o.IOBackend = firstNonZero(p.IOBackend, o.IOBackend)

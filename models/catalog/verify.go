@@ -80,6 +80,7 @@ func (v verifier) engine(path string, e Engine) {
 	if o := e.KVOffload; o != nil {
 		v.word(key("kv_offload.sizing"), o.Sizing, []string{"any", SizingRatio})
 		v.decimal(key("kv_offload.ratio"), o.Ratio)
+		v.decimal(key("kv_offload.aggregate_ratio"), o.AggregateRatio)
 	}
 	for i, l := range e.Layers {
 		v.layer(yamlx.Index(key("layers"), i), l)
@@ -118,6 +119,7 @@ func (v verifier) layer(path string, l Layer) {
 	v.formula(path+".chunked_prefill_size", l.ChunkedPrefillSize)
 	v.formula(path+".context_length", l.ContextLength)
 	v.formula(path+".page_size", l.PageSize)
+	v.formula(path+".cuda_graph_max", l.CudaGraphMax)
 	if l.CudaGraphs != "" {
 		if _, err := Graphs(l.CudaGraphs); err != nil {
 			v.fail(path+".cuda_graphs", err.Error(), "")
@@ -166,12 +168,14 @@ func (v verifier) formula(path, text string) {
 	if text == "" {
 		return
 	}
-	f, err := formula.Parse(text)
+	list, err := parse(text)
 	if err != nil {
 		v.fail(path, err.Error(), "")
 		return
 	}
-	v.names(path, f)
+	for _, f := range list {
+		v.names(path, f)
+	}
 }
 
 func (v verifier) names(path string, f formula.Formula) {

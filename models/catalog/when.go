@@ -18,6 +18,8 @@ type When struct {
 	MTP      *models.Bool `yaml:"mtp,omitempty"`      // multi-token prediction
 	Eval     *models.Bool `yaml:"eval,omitempty"`     // an evaluation will ask for right answers
 	Offload  *models.Bool `yaml:"offload,omitempty"`  // KV tier in host memory
+	// Aggregate is whether the run's workers do prefill and decode themselves.
+	Aggregate *models.Bool `yaml:"aggregate,omitempty"`
 	// Decode is a condition on the decode workers of the run, for settings
 	// that all workers must agree on.
 	Decode *Parallel `yaml:"decode,omitempty"`
@@ -71,6 +73,8 @@ type Mode struct {
 	MTP      bool
 	Eval     bool
 	Offload  bool
+	// Aggregate runs have workers that do prefill and decode themselves.
+	Aggregate bool
 	// DecodeEP and DecodeDP are the modes of the run's decode workers.
 	DecodeEP, DecodeDP bool
 }
@@ -83,6 +87,6 @@ func (w When) holds(m Mode) bool {
 	return role &&
 		(w.Scenario == "" || w.Scenario == m.Scenario) &&
 		agree(w.EP, m.EP) && agree(w.DP, m.DP) && agree(w.MTP, m.MTP) &&
-		agree(w.Eval, m.Eval) && agree(w.Offload, m.Offload) &&
+		agree(w.Eval, m.Eval) && agree(w.Offload, m.Offload) && agree(w.Aggregate, m.Aggregate) &&
 		(w.Decode == nil || agree(w.Decode.EP, m.DecodeEP) && agree(w.Decode.DP, m.DecodeDP))
 }

@@ -118,7 +118,8 @@ func (c *composer) mode(w *models.Worker) catalog.Mode {
 
 // commonMode is the part of a mode that all processes of the run share.
 func (c *composer) commonMode(role string) catalog.Mode {
-	m := catalog.Mode{Role: role, Scenario: c.scenario(), MTP: c.mtp() > 0, Eval: c.evaluates(), Offload: c.offloads()}
+	m := catalog.Mode{Role: role, Scenario: c.scenario(), MTP: c.mtp() > 0, Eval: c.evaluates(), Offload: c.offloads(),
+		Aggregate: c.first(models.RoleAggregate) != nil}
 	if d := c.first(models.RoleDecode); d != nil {
 		m.DecodeEP, m.DecodeDP = d.EP > 1, d.DP > 1
 	}
@@ -190,6 +191,7 @@ func (c *composer) draft(w *models.Worker) *draft {
 		{"chunked_prefill_size", &d.ChunkedPrefillSize},
 		{"context_length", &d.ContextLength},
 		{"page_size", &d.PageSize},
+		{"cuda_graph_max", &d.CudaGraphMax},
 	} {
 		c.compute(d, v.key, v.value)
 	}

@@ -90,6 +90,9 @@ func (c *composer) given(e environment, document, key string, vars models.EnvMap
 // name, because nodes of one rack can differ.
 func (c *composer) fabric(d *draft, w *models.Worker) {
 	e := d.environ
+	if w.Role == models.RoleAggregate && len(w.Ranks) == 1 {
+		return // nothing leaves the node
+	}
 	switch c.in.Recipe.Engine {
 	case SGLang:
 		e.fact("NCCL_IB_HCA", "@{self.rdma}")

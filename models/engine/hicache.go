@@ -52,6 +52,10 @@ func (c *composer) hicache() *offload {
 	if o.store && o.StorageMemLayout != "" {
 		o.MemLayout = o.StorageMemLayout
 	}
+	ratioKey := "ratio"
+	if c.first(models.RoleAggregate) != nil && o.AggregateRatio != "" {
+		o.Ratio, ratioKey = o.AggregateRatio, "aggregate_ratio"
+	}
 	over("ratio", r.Ratio != "", func() { o.Ratio = r.Ratio })
 	over("host_pools", r.HostPools != 0, func() { o.HostPools = r.HostPools })
 	over("page_size", r.PageSize != 0, func() { o.PageSize = r.PageSize })
@@ -62,6 +66,9 @@ func (c *composer) hicache() *offload {
 	o.from = func(key string) string {
 		if set[key] {
 			return c.where("recipe", "kv_offload."+key)
+		}
+		if key == "ratio" {
+			key = ratioKey
 		}
 		return origin(key)
 	}
@@ -118,7 +125,9 @@ func (o *offload) worker(c *composer, d *draft, w *models.Worker) {
 	d.flag(o.from("io_backend"), "--hicache-io-backend", o.IOBackend)
 	d.flag(o.from("mem_layout"), "--hicache-mem-layout", o.MemLayout)
 	d.flag(o.from("write_policy"), "--hicache-write-policy", o.WritePolicy)
-	d.flag(o.from("prefetch_policy"), "--hicache-storage-prefetch-policy", o.PrefetchPolicy)
+	if w.Role != models.RoleAggregate || o.store {
+		d.flag(o.from("prefetch_policy"), "--hicache-storage-prefetch-policy", o.PrefetchPolicy)
+	}
 	if o.store {
 		d.flag(c.where("recipe", "kv_offload.tier"), "--hicache-storage-backend", storageMooncake)
 		d.flag(adapter, "--hicache-storage-backend-extra-config", o.extraConfig())

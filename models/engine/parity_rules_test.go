@@ -68,7 +68,7 @@ func commonRules() []rule {
 				(c.settings.env["MORI_RDMA_TC"] != "" || c.settings.env["UCX_IB_TRAFFIC_CLASS"] != "")
 		}},
 		{id: "mtp-without-algorithm", reason: "the old scripts gave depth flags without an algorithm, which engines take and ignore; such a plan is refused", match: func(c *compared, d difference) bool {
-			return d.kind == "argv" && strings.HasPrefix(d.name, "--speculative-num-") && d.ours == absent && c.found("mtp-without-algorithm")
+			return (strings.HasPrefix(d.name, "--speculative-num-") && d.ours == absent || d.name == "IS_MTP") && c.found("mtp-without-algorithm")
 		}},
 	}
 }

@@ -177,10 +177,34 @@ func (c *compared) compare(t *testing.T, cat *catalog.Catalog, known *env.Table,
 			list = append(list, compareEnv(p, name, known, c.golden[p], o)...)
 		}
 	}
+	list = append(list, c.compareClient(t, out.ClientEnv)...)
 	for _, p := range sorted(ours) {
 		// The script of vLLM's workers does not start the router.
 		if _, there := c.golden[p]; !there && !(p == "router" && name == engine.VLLM && c.Layer == "server") {
 			list = append(list, difference{process: p, kind: "process", golden: absent, ours: strings.Join(ours[p].argv, " ")})
+		}
+	}
+	return list
+}
+
+// compareClient compares what the old scripts exported for the client by the
+// time it ran.
+func (c *compared) compareClient(t *testing.T, ours []models.EnvVar) []difference {
+	t.Helper()
+	var golden struct{ Set map[string]string }
+	raw, ok := c.Outputs["rank0_env_delta_at_bench"]
+	if !ok || c.in.Recipe.Engine == engine.VLLM {
+		return nil
+	}
+	if err := json.Unmarshal(raw, &golden); err != nil {
+		t.Fatalf("%s: %v", c.ID, err)
+	}
+	mine := c.facts.resolve(t, models.Process{Env: ours}, "client").env
+	var list []difference
+	for _, n := range []string{"IS_MTP", "AIPERF_SERVER_METRICS_URLS", "SERVER_FLUSH_URLS_CSV"} {
+		g, inGolden := golden.Set[n]
+		if o, inOurs := mine[n]; inGolden != inOurs || g != o {
+			list = append(list, difference{"client", "env", n, g, o})
 		}
 	}
 	return list

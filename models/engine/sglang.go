@@ -28,7 +28,11 @@ func (c *composer) sglang() {
 		}
 		c.out.Workers = append(c.out.Workers, c.sglangWorker(w, d, o))
 	}
+	// Without --served-model-name the engine serves under the path it was given.
 	c.out.ModelName = c.in.ModelPath
+	if c.first(models.RoleAggregate) != nil {
+		c.out.ModelName = c.in.Entry.Name
+	}
 	c.mooncakeMaster(o)
 	c.sglangRouter()
 	c.client()
@@ -42,10 +46,15 @@ func (c *composer) sglangWorker(w models.Worker, d *draft, o *offload) models.Wo
 		d.flag(adapter, "--disaggregation-mode", role)
 		d.flag(adapter, "--disaggregation-ib-device", "@{self.rdma}")
 	}
+	tp, dp := "--tp-size", "--dp-size"
+	if role == models.RoleAggregate {
+		d.flag(adapter, "--served-model-name", c.in.Entry.Name)
+		tp, dp = "--tensor-parallel-size", "--dp"
+	}
 	d.flag(adapter, "--host", "0.0.0.0")
 	d.flag(adapter, "--port", strconv.Itoa(w.Port))
 	d.flag(adapter, "--trust-remote-code")
-	d.flag(c.where("recipe", role+".tp"), "--tp-size", strconv.Itoa(w.TP))
+	d.flag(c.where("recipe", role+".tp"), tp, strconv.Itoa(w.TP))
 	if w.PP > 1 {
 		d.flag(c.where("recipe", role+".pp"), "--pp-size", strconv.Itoa(w.PP))
 	}
@@ -53,7 +62,7 @@ func (c *composer) sglangWorker(w models.Worker, d *draft, o *offload) models.Wo
 		d.flag(c.where("recipe", role+".ep"), "--ep-size", strconv.Itoa(w.EP))
 	}
 	if w.DP > 1 {
-		d.flag(c.where("recipe", role+".dp_attention"), "--dp-size", strconv.Itoa(w.DP))
+		d.flag(c.where("recipe", role+".dp_attention"), dp, strconv.Itoa(w.DP))
 	}
 	d.take(d.Flags)
 	if role != models.RoleAggregate {
@@ -64,6 +73,7 @@ func (c *composer) sglangWorker(w models.Worker, d *draft, o *offload) models.Wo
 	d.value("--max-running-requests", d.MaxRunningRequests)
 	d.value("--chunked-prefill-size", d.ChunkedPrefillSize)
 	d.value("--page-size", d.PageSize)
+	d.value("--cuda-graph-max-bs", d.CudaGraphMax)
 	c.sglangGraphs(d)
 	d.value("--context-length", d.ContextLength)
 	if c.in.Recipe.Metrics {

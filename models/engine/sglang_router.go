@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -72,11 +74,21 @@ func (c *composer) finishRouter(d *draft, kind string, program []string, r model
 	c.out.Router = &r
 }
 
-// sglangRouter composes SGLang's router in front of prefill and decode workers.
+// sglangRouter composes SGLang's router.
 func (c *composer) sglangRouter() {
-	if c.routerSpec().Kind == "none" || c.first(models.RoleAggregate) != nil {
-		return
+	switch kind := c.routerSpec().Kind; {
+	case kind == "none":
+	case kind != "" && kind != SGLang:
+		c.fail("router.kind", fmt.Sprintf("sglang has no router %q; routers: sglang, none", kind), "")
+	case c.first(models.RoleAggregate) != nil:
+		c.aggregateRouter()
+	default:
+		c.disaggregatedRouter()
 	}
+}
+
+// disaggregatedRouter stands in front of prefill and decode workers.
+func (c *composer) disaggregatedRouter() {
 	d := c.routerDraft()
 	d.flag(adapter, "--pd-disaggregation")
 	d.flag(adapter, "--port", strconv.Itoa(c.frontPort()))
@@ -107,21 +119,72 @@ func (c *composer) sglangRouter() {
 		ReadyPath: "/readiness", MembersPath: "/workers", DPAware: aware})
 }
 
+// firstEphemeral is where Linux starts to take ports for outgoing connections.
+const firstEphemeral = 32768
+
+// aggregateRouter stands in front of the DP ranks of aggregate workers, or of
+// several workers. One worker without ranks needs none: clients talk to it.
+func (c *composer) aggregateRouter() {
+	if !c.anyDP() && len(c.in.Layout) == 1 {
+		return
+	}
+	d := c.routerDraft()
+	var urls []string
+	for _, w := range c.in.Layout {
+		urls = append(urls, url(w.Node, w.Port))
+	}
+	d.flag(adapter, "--worker-urls", urls...)
+	d.take(d.Flags)
+	c.policies(d)
+	if c.anyDP() {
+		d.flag(adapter, "--dp-aware")
+	}
+	front := c.frontPort()
+	metrics := front + 10000
+	if metrics >= firstEphemeral {
+		metrics = front + 1000
+	}
+	d.flag(adapter, "--host", "0.0.0.0")
+	d.flag(adapter, "--port", strconv.Itoa(front))
+	d.flag(adapter, "--prometheus-host", "127.0.0.1")
+	d.flag(adapter, "--prometheus-port", strconv.Itoa(metrics))
+	c.texts(d, c.routerSpec().Flags, "router.flags", "")
+	_, aware := d.args.Get("--dp-aware")
+	c.finishRouter(d, SGLang, []string{"python3", "-m", "sglang_router.launch_router"}, models.Router{
+		ReadyPath: "/readiness", MembersPath: "/workers", DPAware: aware,
+		Process: models.Process{Ports: []models.Port{{Name: "metrics", Number: metrics}}}})
+}
+
+// graceConcurrency is the number of sessions from which their first prompts
+// take so long together that the client must wait for them.
+const graceConcurrency = 32
+
+// exportsMetrics says whether the workers were told to.
+func (c *composer) exportsMetrics() bool {
+	return slices.ContainsFunc(c.out.Workers, func(w models.Worker) bool {
+		return len(w.Ranks) > 0 && slices.Contains(w.Ranks[0].Argv, "--enable-metrics")
+	})
+}
+
 // client says what the client must know of the workers.
 func (c *composer) client() {
 	m := c.commonMode(catalog.RoleClient)
 	m.DP = c.anyDP()
 	d := &draft{scope: "client", vars: c.builtins(nil), environ: environment{}, Settings: c.in.Entry.Settings(c.in.Recipe.Engine, m)}
 	c.catalogEnv(d)
-	d.environ.set("IS_MTP", strconv.FormatBool(c.mtp() > 0), adapter)
-	if c.scenario() == catalog.ScenarioAgentic {
+	speculative, _ := c.in.Entry.Speculative(c.in.Recipe.Engine)
+	d.environ.set("IS_MTP", strconv.FormatBool(c.mtp() > 0 && speculative != nil), adapter)
+	if c.scenario() == catalog.ScenarioAgentic && c.in.Recipe.Engine == SGLang {
 		var workers, metrics []string
 		for _, w := range c.in.Layout {
 			workers = append(workers, url(w.Node, w.Port))
 			metrics = append(metrics, url(w.Node, w.Port)+"/metrics")
 		}
+		if c.first(models.RoleAggregate) != nil && concurrency(c.in.Recipe) >= graceConcurrency {
+			d.environ.set("AGENTIC_WARMUP_GRACE_PERIOD", "3600", adapter)
+		}
 		d.environ.fact("SERVER_FLUSH_URLS_CSV", strings.Join(workers, ","))
-		if c.in.Recipe.Metrics {
+		if c.exportsMetrics() {
 			d.environ.fact("AIPERF_SERVER_METRICS_URLS", strings.Join(metrics, ","))
 		}
 	}

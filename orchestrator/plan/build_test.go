@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -274,5 +276,37 @@ func TestDecodeRefuses(t *testing.T) {
 				t.Errorf("got %v, %v\nwant %s", p, err, c.want)
 			}
 		})
+	}
+}
+
+// TestNamesInJSON: every key of a plan has a name of its own in JSON, in
+// snake_case. The plan is read by people and by other programs.
+func TestNamesInJSON(t *testing.T) {
+	t.Parallel()
+	name := regexp.MustCompile(`^(apiVersion|[a-z][a-z0-9_]*)$`)
+	seen := map[reflect.Type]bool{}
+	var walk func(reflect.Type)
+	walk = func(typ reflect.Type) {
+		switch typ.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			walk(typ.Elem())
+		case reflect.Struct:
+			if seen[typ] {
+				return
+			}
+			seen[typ] = true
+			for i := range typ.NumField() {
+				f := typ.Field(i)
+				tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				if !f.Anonymous && !name.MatchString(tag) {
+					t.Errorf("%s.%s has the JSON name %q", typ, f.Name, tag)
+				}
+				walk(f.Type)
+			}
+		}
+	}
+	walk(reflect.TypeFor[models.Plan]())
+	if len(seen) < 20 {
+		t.Errorf("only %d types were looked at", len(seen))
 	}
 }

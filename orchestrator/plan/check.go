@@ -5,6 +5,7 @@ import (
 
 	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/models/engine"
+	"github.com/disagg/disagg/models/env"
 )
 
 // check looks for combinations of settings that would fail or mislead hours
@@ -40,7 +41,7 @@ func (b *builder) wayOut(f engine.Finding) string {
 
 // asForwarded returns the recipe with forwarded variables and those of the
 // command line in the env of its roles, so that the rules see what the workers
-// will get.
+// will get. Secrets are left out: findings quote values.
 func (b *builder) asForwarded() *models.Recipe {
 	r := *b.in.Recipe
 	over := func(role *models.Role, scope string) *models.Role {
@@ -51,10 +52,12 @@ func (b *builder) asForwarded() *models.Recipe {
 		next.Env = models.EnvMap{}
 		maps.Copy(next.Env, role.Env)
 		for _, v := range b.forwards[forwardKey(scope)] {
-			next.Env[v.Name] = models.EnvValue{Value: text(v)}
+			if !env.Secret(v.Name) {
+				next.Env[v.Name] = models.EnvValue{Value: text(v)}
+			}
 		}
 		for _, s := range b.in.Env {
-			if s.Scope == "" || s.Scope == scope {
+			if (s.Scope == "" || s.Scope == scope) && !env.Secret(s.Name) {
 				next.Env[s.Name] = models.EnvValue{Value: s.Value}
 			}
 		}

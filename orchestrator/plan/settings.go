@@ -186,8 +186,8 @@ func (b *builder) clientSettings() {
 		list[i] = strconv.Itoa(n)
 	}
 	b.note("client.concurrency", strings.Join(list, " "), fromDefault, given("concurrency", strings.Join(list, " ")))
-	b.note("client.isl", strconv.Itoa(c.ISL), fromDefault, given("isl", number(c.ISL)))
-	b.note("client.osl", strconv.Itoa(c.OSL), fromDefault, given("osl", number(c.OSL)))
+	b.note("client.isl", number(c.ISL), fromDefault, given("isl", number(c.ISL)))
+	b.note("client.osl", number(c.OSL), fromDefault, given("osl", number(c.OSL)))
 	b.note("client.prompts_per_concurrency", strconv.Itoa(or(c.PromptsPerConcurrency, defaultPromptsPerConcurrency)), fromDefault,
 		given("prompts_per_concurrency", number(c.PromptsPerConcurrency)))
 }

@@ -90,7 +90,7 @@ func LoadAll(req Request) ([]*Prepared, error) {
 		}
 		out = append(out, p)
 	}
-	if err := errs.Sort().Err(); err != nil {
+	if err := errs.Sort().Quote(f.path, f.data).Err(); err != nil {
 		return nil, err
 	}
 	return out, nil

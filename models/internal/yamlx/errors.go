@@ -71,6 +71,19 @@ func (es FieldErrors) Sort() FieldErrors {
 	return slices.Compact(es)
 }
 
+// Quote gives the mistakes of one file that have a place but not its line, as
+// those have that were found after the file was read, the line.
+func (es FieldErrors) Quote(file string, data []byte) FieldErrors {
+	src := newSource(file, data)
+	for i := range es {
+		if e := &es[i]; e.File == file && e.Line > 0 && e.Snippet == "" {
+			e.Line, e.Col = src.clamp(e.Line, e.Col)
+			e.Snippet = src.snippet(e.Line, e.Col)
+		}
+	}
+	return es
+}
+
 // Position is the place of a value in a file. Line and Col are 1-based and Col
 // counts characters.
 type Position struct {

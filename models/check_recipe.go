@@ -28,7 +28,7 @@ func (c *recipeCheck) run(given []SweepAxis) {
 			c.doc.Excuse(a.Key)
 		}
 	}
-	c.doc.Check(c.r, formats())
+	c.doc.Check(c.r, Formats())
 	c.sweep(axes, given == nil)
 	c.roles()
 	c.kvOffload()
@@ -118,10 +118,9 @@ func (c *recipeCheck) program(path string, argv []string) {
 	}
 }
 
-// ClientWords are the words in braces that a client's or an evaluation's
-// command may hold; they are replaced at each point. {duration} is in seconds;
-// {limit} is an evaluation's.
-func ClientWords() []string {
+// CommandWords are the words in braces that the command of a client or an
+// evaluation may hold; they are replaced at each point.
+func CommandWords() []string {
 	return []string{"url", "host", "port", "model", "model_path", "concurrency", "isl", "osl", "random_range_ratio", "duration",
 		"num_prompts", "limit", "result_dir"}
 }
@@ -132,7 +131,7 @@ var bracedWord = regexp.MustCompile(`\$?\{([a-z_]+)\}`)
 // the command's own (JSON, awk, a shell's ${name}).
 func (c *recipeCheck) words(path string, argv []string) {
 	known := map[string]bool{}
-	for _, w := range ClientWords() {
+	for _, w := range CommandWords() {
 		known[w] = true
 	}
 	for i, arg := range argv {
@@ -140,9 +139,9 @@ func (c *recipeCheck) words(path string, argv []string) {
 			if known[m[1]] || m[0][0] == '$' {
 				continue
 			}
-			if near := yamlx.Nearest(m[1], ClientWords()); near != "" {
+			if near := yamlx.Nearest(m[1], CommandWords()); near != "" {
 				c.doc.Fail(yamlx.Index(path, i), fmt.Sprintf("%s: {%s} is replaced by nothing; did you mean {%s}?", path, m[1], near),
-					"words that are replaced: {"+strings.Join(ClientWords(), "} {")+"}")
+					"words that are replaced: {"+strings.Join(CommandWords(), "} {")+"}")
 			}
 		}
 	}

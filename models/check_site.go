@@ -15,7 +15,7 @@ type siteCheck struct {
 }
 
 func (c *siteCheck) run() {
-	c.doc.Check(c.s, formats())
+	c.doc.Check(c.s, Formats())
 	checkEnv(c.doc, "env", c.s.Env)
 	for i, p := range c.s.Profiles {
 		checkEnv(c.doc, yamlx.Index("profiles", i)+".env", p.Env)

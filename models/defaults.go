@@ -16,6 +16,17 @@ const (
 	DefaultTimeLimit = Duration(8 * time.Hour)
 )
 
+// Defaults returns a recipe and a site that have every section and in it nothing
+// but defaults, for documentation.
+func Defaults() (*Recipe, *Site) {
+	r := &Recipe{Prefill: &Role{}, Decode: &Role{}, Aggregate: &Role{}, Speculative: &Speculative{},
+		KVOffload: &KVOffload{Mooncake: &MooncakeSpec{}}, Router: &RouterSpec{}, Client: &ClientSpec{}, Evals: &EvalSpec{}}
+	r.applyDefaults()
+	s := &Site{}
+	s.applyDefaults()
+	return r, s
+}
+
 func (r *Recipe) applyDefaults() {
 	put(&r.Scenario, ScenarioFixed)
 	put(&r.Preflight.Mode, PreflightEnforce)

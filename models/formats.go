@@ -18,9 +18,12 @@ import (
 // stays inside the 255 bytes of a file name.
 const maxName = 64
 
-// formats are the forms of text that the is:"…" and keys:"…" tags of this
+// Format is a form of text that a key of a file can require.
+type Format = yamlx.Format
+
+// Formats are the forms of text that the is:"…" and keys:"…" tags of this
 // package name.
-func formats() map[string]yamlx.Format {
+func Formats() map[string]Format {
 	return map[string]yamlx.Format{
 		"name": pattern(fmt.Sprintf("a name of letters, digits, '.', '_' and '-', at most %d, that begins with a letter or a digit", maxName),
 			fmt.Sprintf(`^[A-Za-z0-9][A-Za-z0-9._-]{0,%d}$`, maxName-1)),

@@ -53,12 +53,11 @@ type Recipe struct {
 	// Evals asks for an accuracy evaluation; empty: none.
 	Evals *EvalSpec `yaml:"evals,omitempty"`
 
-	// Env sets variables in every worker; Role.Env, RouterSpec.Env and
-	// ClientSpec.Env set them for one scope.
+	// Env sets variables in every worker; the env of a role, of the router and of
+	// the client sets them there.
 	Env EnvMap `yaml:"env,omitempty" keys:"env-name"`
 	// Forward names variables of the submitting environment (globs allowed)
-	// that go to every worker; ClientSpec.Forward and RouterSpec.Forward for
-	// those scopes.
+	// that go to every worker; router, client and evals have their own.
 	Forward []string `yaml:"forward,omitempty" is:"env-glob" items:"set"`
 
 	// Preflight decides what the checks of the nodes mean for this run.
@@ -95,11 +94,13 @@ type Role struct {
 	DPAttention Bool `yaml:"dp_attention,omitempty"`
 	// ContextLength in tokens; zero: the catalog's, then prefill's for decode.
 	ContextLength int `yaml:"context_length,omitempty" min:"1"`
-	// ChunkedPrefillSize in tokens, a number or a formula; empty: catalog.
+	// ChunkedPrefillSize in tokens, a number or a formula; empty: the catalog's.
 	ChunkedPrefillSize string `yaml:"chunked_prefill_size,omitempty" is:"formula"`
-	// MaxRunningRequests; zero: catalog and derivation.
+	// MaxRunningRequests is how many requests one worker holds at once; zero: the
+	// catalog's.
 	MaxRunningRequests int `yaml:"max_running_requests,omitempty" min:"1"`
-	// MemFraction is the static memory fraction as written ("0.85"); empty: catalog.
+	// MemFraction is the static memory fraction as written ("0.85"); empty:
+	// the catalog's.
 	MemFraction string `yaml:"mem_fraction,omitempty" is:"share"`
 	// Flags are engine flags, one entry a flag ("--flag value"); a flag that
 	// the catalog also sets replaces the catalog's, and "!--flag" takes one of
@@ -186,7 +187,7 @@ type RouterSpec struct {
 	Image string `yaml:"image,omitempty" is:"image"`
 	// Command replaces the program that starts the router; its flags follow.
 	Command []string `yaml:"command,omitempty" items:"some"`
-	// Flags are the router's flags, as Role.Flags.
+	// Flags are the router's flags, as prefill.flags.
 	Flags []string `yaml:"flags,omitempty" is:"flag"`
 	// Env sets variables in the router.
 	Env EnvMap `yaml:"env,omitempty" keys:"env-name"`
@@ -229,7 +230,7 @@ type ClientSpec struct {
 
 // EvalSpec asks for an accuracy evaluation through the router.
 type EvalSpec struct {
-	// Command is argv, with the words of ClientSpec.Command and {limit}.
+	// Command is argv, with the words of client.command and {limit}.
 	Command []string `yaml:"command,omitempty" items:"some"`
 	// Image of the evaluation; empty: the engine's.
 	Image string `yaml:"image,omitempty" is:"image"`

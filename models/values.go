@@ -85,8 +85,10 @@ type EnvMap map[string]EnvValue
 // EnvValue is one variable as a file sets it: a plain scalar, or a mapping
 // {value: …, custom: true} for a name that no known reader uses.
 type EnvValue struct {
-	Value  string `yaml:"value" json:"value"`
-	Custom Bool   `yaml:"custom,omitempty" json:"custom,omitempty"`
+	// Value of the variable; may be empty.
+	Value string `yaml:"value" json:"value"`
+	// Custom says that the variable is meant although no known program reads it.
+	Custom Bool `yaml:"custom,omitempty" json:"custom,omitempty"`
 }
 
 // UnmarshalText reads the plain scalar form.

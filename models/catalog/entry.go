@@ -10,8 +10,10 @@ const KindEngine = "Engine"
 
 // ModelFile is a file of kind Model: what is known of one model.
 type ModelFile struct {
-	APIVersion string `yaml:"apiVersion"` // models.APIVersion
-	Kind       string `yaml:"kind"`       // models.KindModel
+	// APIVersion is disagg/v1.
+	APIVersion string `yaml:"apiVersion"`
+	// Kind is Model.
+	Kind string `yaml:"kind"`
 	// Name is the key that recipes use.
 	Name string `yaml:"name"`
 	// Extends names a model whose settings come first: its layers apply before
@@ -31,9 +33,12 @@ type ModelFile struct {
 
 // EngineFile is a file of kind Engine: what all models share on one engine.
 type EngineFile struct {
+	// APIVersion is disagg/v1.
 	APIVersion string `yaml:"apiVersion"`
-	Kind       string `yaml:"kind"` // KindEngine
-	Name       string `yaml:"name"`
+	// Kind is Engine.
+	Kind string `yaml:"kind"`
+	// Name is sglang, vllm or atom.
+	Name string `yaml:"name"`
 	Engine
 }
 
@@ -63,12 +68,12 @@ type Engine struct {
 	// different tensor parallel size are known to work. Where every rank
 	// holds the whole KV (mla) they always do.
 	MixedTP []string `yaml:"mixed_tp,omitempty"`
-	// Shell is "" or login, as Recipe.Shell.
+	// Shell is login where the image sets PATH in its login shell.
 	Shell string `yaml:"shell,omitempty"`
-	// Speculative says that multi-token prediction works; nil: it does not.
+	// Speculative says that multi-token prediction works; unset: it does not.
 	Speculative *Speculative `yaml:"speculative,omitempty"`
 	// KVOffload says how the KV tier in host memory is sized and tuned unless
-	// the recipe says otherwise; nil: the engine has none.
+	// the recipe says otherwise; unset: the engine has none.
 	KVOffload *KVOffload `yaml:"kv_offload,omitempty"`
 	Layers    []Layer    `yaml:"layers,omitempty"`
 }
@@ -87,9 +92,12 @@ type KVOffload struct {
 	// Sizing is what the model accepts: "any" (default), or "ratio" where an
 	// absolute size is not understood.
 	Sizing string `yaml:"sizing,omitempty"`
-	Ratio  string `yaml:"ratio,omitempty"`
+	// Ratio is the host pool ÷ the device pool.
+	Ratio string `yaml:"ratio,omitempty"`
 	// AggregateRatio replaces Ratio for workers that do prefill and decode.
 	AggregateRatio string `yaml:"aggregate_ratio,omitempty"`
+	// HostPools, PageSize (tokens), IOBackend, MemLayout, WritePolicy and
+	// PrefetchPolicy are the defaults of the recipe's keys of these names.
 	HostPools      int    `yaml:"host_pools,omitempty"`
 	PageSize       int    `yaml:"page_size,omitempty"`
 	IOBackend      string `yaml:"io_backend,omitempty"`
@@ -128,8 +136,10 @@ type Layer struct {
 	// own flag for them.
 
 	// MemFraction is the static memory fraction as written.
-	MemFraction        string `yaml:"mem_fraction,omitempty"`
+	MemFraction string `yaml:"mem_fraction,omitempty"`
+	// MaxRunningRequests is how many requests one worker holds at once.
 	MaxRunningRequests string `yaml:"max_running_requests,omitempty"`
+	// ChunkedPrefillSize, ContextLength and PageSize are in tokens.
 	ChunkedPrefillSize string `yaml:"chunked_prefill_size,omitempty"`
 	ContextLength      string `yaml:"context_length,omitempty"`
 	PageSize           string `yaml:"page_size,omitempty"`

@@ -11,13 +11,15 @@ import (
 // When is a condition. What is not set does not matter; a layer that names no
 // role applies to the workers (prefill, decode, aggregate).
 type When struct {
-	Role     Names        `yaml:"role,omitempty"`
-	Scenario string       `yaml:"scenario,omitempty"` // fixed or agentic
-	EP       *models.Bool `yaml:"ep,omitempty"`       // expert parallelism
-	DP       *models.Bool `yaml:"dp,omitempty"`       // data-parallel attention
-	MTP      *models.Bool `yaml:"mtp,omitempty"`      // multi-token prediction
-	Eval     *models.Bool `yaml:"eval,omitempty"`     // an evaluation will ask for right answers
-	Offload  *models.Bool `yaml:"offload,omitempty"`  // KV tier in host memory
+	// Role is prefill, decode, aggregate, router or client, or a list of them.
+	Role Names `yaml:"role,omitempty"`
+	// Scenario is fixed or agentic.
+	Scenario string       `yaml:"scenario,omitempty"`
+	EP       *models.Bool `yaml:"ep,omitempty"`      // expert parallelism
+	DP       *models.Bool `yaml:"dp,omitempty"`      // data-parallel attention
+	MTP      *models.Bool `yaml:"mtp,omitempty"`     // multi-token prediction
+	Eval     *models.Bool `yaml:"eval,omitempty"`    // an evaluation will ask for right answers
+	Offload  *models.Bool `yaml:"offload,omitempty"` // KV tier in host memory
 	// Aggregate is whether the run's workers do prefill and decode themselves.
 	Aggregate *models.Bool `yaml:"aggregate,omitempty"`
 	// Decode is a condition on the decode workers of the run, for settings
@@ -27,8 +29,8 @@ type When struct {
 
 // Parallel is how workers share their work.
 type Parallel struct {
-	EP *models.Bool `yaml:"ep,omitempty"`
-	DP *models.Bool `yaml:"dp,omitempty"`
+	EP *models.Bool `yaml:"ep,omitempty"` // expert parallelism
+	DP *models.Bool `yaml:"dp,omitempty"` // data-parallel attention
 }
 
 // Roles that layers may name beside those of models. Their layers apply only
@@ -40,8 +42,8 @@ const (
 
 // Scenarios that recipes and layers may name.
 const (
-	ScenarioFixed   = "fixed"
-	ScenarioAgentic = "agentic"
+	ScenarioFixed   = models.ScenarioFixed
+	ScenarioAgentic = models.ScenarioAgentic
 )
 
 // Roles lists the roles that a layer may name.

@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/disagg/disagg/internal/lab/labd"
 )
 
@@ -55,15 +53,17 @@ func (l *Lab) CommandAt(ctx context.Context, w Where, args ...string) *exec.Cmd 
 		dir, _ = os.Getwd()
 	}
 	enter = append(enter, "--")
-	home := "/root"
 	user := "root"
 	if w.User != "" {
-		user, home = w.User, l.spec().Path("home", w.User)
+		user = w.User
 		enter = append(enter, "setpriv", "--reuid", user, "--regid", user, "--init-groups")
 	}
 	enter = append(enter, "env", "-C", dir)
 	cmd := exec.CommandContext(ctx, "nsenter", append(enter, args...)...)
-	cmd.Env = []string{"PATH=" + labd.SearchPath, "HOME=" + home, "USER=" + user, "LOGNAME=" + user, "LANG=C.UTF-8", "TERM=dumb"}
+	cmd.Env = []string{
+		"PATH=" + labd.SearchPath, "HOME=" + l.spec().Path("home", user), "USER=" + user, "LOGNAME=" + user,
+		"LANG=C.UTF-8", "TERM=dumb", labd.ClientEnv + "=" + l.dir,
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
@@ -210,28 +210,24 @@ func (s *supervisor) close() error {
 	return nil
 }
 
-// helper builds the lab's own binary into the cache and returns its path. Go's
-// build cache makes this quick when nothing changed. The file is replaced by
-// renaming, because labs may be running from it.
-func helper() (string, error) {
+// helper builds the lab's own binary.
+func helper() (string, error) { return cachedBinary("lab", "./internal/lab/cmd/lab") }
+
+// cachedBinary builds a program of this module into the cache and returns its
+// path. Go's build cache makes this quick when nothing changed. The file is
+// replaced by renaming, because labs may be running from it.
+func cachedBinary(name, pkg string) (string, error) {
 	cache, err := CacheDir()
 	if err != nil {
 		return "", err
 	}
-	root := filepath.Dir(filepath.Dir(cache))
-	lock, err := os.OpenFile(filepath.Join(cache, "build.lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	unlock, err := lockCache(cache, name)
 	if err != nil {
 		return "", err
 	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return "", err
-	}
-	path := filepath.Join(cache, "lab")
-	if err := GoBuild(root, path, "./internal/lab/cmd/lab"); err != nil {
-		return "", err
-	}
-	return path, nil
+	defer unlock()
+	path := filepath.Join(cache, name)
+	return path, GoBuild(filepath.Dir(filepath.Dir(cache)), path, pkg)
 }
 
 // GoBuild builds a package of the module at root, statically, into the file
@@ -250,7 +246,7 @@ func GoBuild(root, path, pkg string) error {
 			return err
 		}
 	}
-	cmd := exec.Command("go", "build", "-o", tmp, pkg)
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", tmp, pkg)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -153,7 +153,7 @@ func describe(s syscall.WaitStatus) string {
 
 // daemonEnv is the whole environment of everything the lab starts.
 func daemonEnv() []string {
-	return []string{"PATH=" + SearchPath, "HOME=/root", "LANG=C.UTF-8"}
+	return []string{"PATH=" + SearchPath, "HOME=/", "LANG=C.UTF-8"}
 }
 
 // lookPath finds a program on the lab's PATH.

@@ -170,6 +170,9 @@ func (c *controller) startNode(i int) error {
 	if err := makeCgroups(c.spec, name); err != nil {
 		return err
 	}
+	if err := c.seedDocker(name); err != nil {
+		return err
+	}
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		return err
@@ -210,6 +213,16 @@ func (c *controller) startNode(i int) error {
 	c.nodes[i] = &nodeProcess{child: ch, host: hello.PID}
 	c.state.Nodes[i] = NodeState{Name: name, Addr: NodeAddr(i), PID: hello.PID}
 	return nil
+}
+
+// seedDocker gives a node that starts for the first time its images.
+func (c *controller) seedDocker(name string) error {
+	dir := c.spec.NodePath(name, "docker")
+	have, err := os.ReadDir(dir)
+	if err != nil || len(have) > 0 || c.spec.DockerSeed == "" {
+		return err
+	}
+	return CloneDocker(c.spec.DockerSeed, dir)
 }
 
 // port is the controller's end of a node's link.

@@ -193,16 +193,12 @@ func userFiles(s Spec) ([]file, error) {
 			return nil, err
 		}
 	}
+	// root has a home in the lab too: the host's has a user's own settings.
+	text["passwd"] = withField(text["passwd"], "root", 5, s.Path("home", "root"))
 	docker := ""
 	var files []file
 	for _, u := range s.Users {
 		home := s.Path("home", u.Name)
-		if err := os.MkdirAll(home, 0o755); err != nil {
-			return nil, err
-		}
-		if err := os.Chown(home, u.UID, u.UID); err != nil {
-			return nil, err
-		}
 		text["passwd"] += fmt.Sprintf("%s:x:%d:%d::%s:/bin/bash\n", u.Name, u.UID, u.UID, home)
 		text["group"] += fmt.Sprintf("%s:x:%d:\n", u.Name, u.UID)
 		text["shadow"] += u.Name + ":*:20000:0:99999:7:::\n"
@@ -217,26 +213,25 @@ func userFiles(s Spec) ([]file, error) {
 				u.Name + " ALL=(root) NOPASSWD: /usr/bin/docker, /usr/local/bin/docker\n"})
 		}
 	}
-	text["group"] = withMembers(text["group"], "docker", strings.TrimPrefix(docker, ","))
+	if !strings.Contains("\n"+text["group"], "\ndocker:") {
+		text["group"] += "docker:x:29999:\n"
+	}
+	text["group"] = withField(text["group"], "docker", 3, strings.TrimPrefix(docker, ","))
 	return append(files,
 		file{s.Path("etc", "upper", "passwd"), 0o644, text["passwd"]},
 		file{s.Path("etc", "upper", "group"), 0o644, text["group"]},
 		file{s.Path("etc", "upper", "shadow"), 0o600, text["shadow"]}), nil
 }
 
-// withMembers sets the members of a group, which is added when it is missing.
-func withMembers(groups, name, members string) string {
+// withField sets the n-th field of an entry of an account file.
+func withField(text, name string, n int, value string) string {
 	var b strings.Builder
-	found := false
-	for line := range strings.Lines(groups) {
-		if f := strings.Split(strings.TrimSpace(line), ":"); len(f) == 4 && f[0] == name {
-			f[3], found = members, true
+	for line := range strings.Lines(text) {
+		if f := strings.Split(strings.TrimSuffix(line, "\n"), ":"); f[0] == name && len(f) > n {
+			f[n] = value
 			line = strings.Join(f, ":") + "\n"
 		}
 		b.WriteString(line)
-	}
-	if !found {
-		fmt.Fprintf(&b, "%s:x:29999:%s\n", name, members)
 	}
 	return b.String()
 }
@@ -285,8 +280,8 @@ Subsystem sftp internal-sftp
 			return err
 		}
 	}
-	clients := fmt.Sprintf("Host %s 198.18.0.*\n  IdentityFile %s\n  UserKnownHostsFile %s\n  BatchMode yes\n",
-		strings.Join(s.Nodes, " "), s.Path("ssh", "id"), s.Path("ssh", "known_hosts"))
+	clients := fmt.Sprintf("Host %s 198.18.0.*\n  UserKnownHostsFile %s\n  BatchMode yes\n",
+		strings.Join(s.Nodes, " "), s.Path("ssh", "known_hosts"))
 	for _, f := range []file{
 		{s.Path("ssh", "authorized_keys"), 0o644, string(pub)},
 		{s.Path("ssh", "known_hosts"), 0o644, known.String()},
@@ -299,15 +294,16 @@ Subsystem sftp internal-sftp
 	return userKeys(s)
 }
 
-// userKeys gives each user a copy of the client key: ssh refuses a key that
-// others own.
+// userKeys gives root and each user a home with a copy of the client key: ssh
+// refuses a key that others own.
 func userKeys(s Spec) error {
 	key, err := os.ReadFile(s.Path("ssh", "id"))
 	if err != nil {
 		return err
 	}
-	for _, u := range s.Users {
-		dir := s.Path("home", u.Name, ".ssh")
+	for _, u := range append([]User{{Name: "root"}}, s.Users...) {
+		home := s.Path("home", u.Name)
+		dir := filepath.Join(home, ".ssh")
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
@@ -315,7 +311,7 @@ func userKeys(s Spec) error {
 		if err := os.WriteFile(path, key, 0o600); err != nil {
 			return err
 		}
-		for _, p := range []string{dir, path} {
+		for _, p := range []string{home, dir, path} {
 			if err := os.Chown(p, u.UID, u.UID); err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package labd
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -165,10 +167,8 @@ func (c *ctlProcess) report() Report {
 
 // takeDown ends every process of the lab and removes what it left.
 func takeDown(spec Spec, ctl *ctlProcess) error {
-	netns, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", ctl.pid))
-	if netns != "" {
-		killInNamespace(netns)
-	}
+	mounts, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", ctl.pid))
+	killClients(spec, mounts)
 	_ = syscall.Kill(ctl.pid, syscall.SIGKILL)
 	select {
 	case <-ctl.done:
@@ -178,27 +178,37 @@ func takeDown(spec Spec, ctl *ctlProcess) error {
 	return Remove(spec)
 }
 
-// killInNamespace kills the clients that tests started in the controller's
-// network namespace. They are in the host's PID namespace, so they do not end
-// with the lab's.
-func killInNamespace(netns string) {
+// ClientEnv is the variable by which the clients that run in a lab are known.
+// Its value is the lab's directory.
+const ClientEnv = "LAB_DIR"
+
+// killClients kills the programs that tests started on the controller node.
+// They are in the host's PID namespace, so they do not end with the lab's. They
+// are known by the controller's mount namespace, if it is given, or by their
+// environment.
+func killClients(spec Spec, mounts string) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return
 	}
+	mark := []byte(ClientEnv + "=" + spec.Dir + "\x00")
 	for _, e := range entries {
-		var pid int
-		if n, _ := fmt.Sscanf(e.Name(), "%d", &pid); n != 1 {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		if ns, err := os.Readlink("/proc/" + e.Name() + "/ns/net"); err == nil && ns == netns {
+		ns, _ := os.Readlink("/proc/" + e.Name() + "/ns/mnt")
+		env, _ := os.ReadFile("/proc/" + e.Name() + "/environ")
+		if ns != "" && ns == mounts || bytes.Contains(env, mark) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
 }
 
-// Remove removes the control groups and files of a lab without processes.
+// Remove removes what is left of a lab whose controller is dead: clients,
+// control groups, files.
 func Remove(spec Spec) error {
+	killClients(spec, "")
 	err := removeCgroups(spec.ID)
 	var rm error
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {

@@ -71,7 +71,7 @@ func processes() map[string]func([]string) error {
 }
 
 func up(dir string, n int) error {
-	l, err := lab.Up(dir, n)
+	l, err := lab.Up(dir, n, lab.WithImages())
 	if err != nil {
 		return err
 	}

@@ -114,8 +114,8 @@ type PreflightHost struct {
 	// MaxSkew is the largest difference of clocks; default 1s. Thirty times as
 	// much fails.
 	MaxSkew Duration `yaml:"max_skew,omitempty" json:"max_skew,omitempty" min:"1000000"`
-	// ACS is "warn" (default) or "fail" where PCIe bridges redirect traffic
-	// between devices.
+	// ACS is "fail" (default) or "warn" where PCIe bridges between GPUs and NICs
+	// redirect their traffic.
 	ACS string `yaml:"acs,omitempty" json:"acs,omitempty" enum:"warn|fail"`
 }
 

@@ -1,0 +1,6 @@
+package preflight
+
+// readList is what a helper is asked to read.
+type readList struct {
+	Patterns []string `json:"patterns"`
+}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -309,4 +310,35 @@ func TestNamesInJSON(t *testing.T) {
 	if len(seen) < 20 {
 		t.Errorf("only %d types were looked at", len(seen))
 	}
+}
+
+// FuzzDecode: whatever a plan.json holds, reading it ends with a plan whose
+// bytes are canonical, or with an error.
+func FuzzDecode(f *testing.F) {
+	// Small seeds: the fuzzer would spend its time making the golden plans smaller.
+	f.Add([]byte(`{"apiVersion":"disagg/v1","profiles":[{"env":{"A":{"value":"1","custom":true}}}],"budgets":{"agents":"1s"}}`))
+	f.Add([]byte(`{"apiVersion":"disagg/v1","topology":{"nodes":1,"table":[{"node":0,"role":"decode","worker":"decode-0","rank":0,"gpus":[0,1,3]}]},"workers":[{"id":"decode-0","role":"decode","tp":2,"ranks":[{"id":"decode-0.0","argv":["p","-m","x","--a","1","--b=2"],"env":[{"name":"N","value_b64":"/w=="},{"name":"S","secret":true}],"ports":[{"name":"http","number":8000}]}]}],"router":{"id":"router","kind":"sglang","port":30000},"client":{"isl":1,"points":[{"concurrency":8,"id":"client.c8","results":["*"]}]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := Decode(data)
+		if err != nil {
+			return
+		}
+		one, err := Encode(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Decode(one)
+		if err != nil {
+			t.Fatalf("canonical bytes cannot be read: %v", err)
+		}
+		two, err := Encode(again)
+		if err != nil || !bytes.Equal(one, two) {
+			t.Fatalf("bytes differ after reading them back (%v)", err)
+		}
+		Table(p)
+		Explain(p)
+		if c, err := Diff(p, again); err != nil || len(c) > 0 {
+			t.Fatalf("a plan differs from itself: %v, %v", c, err)
+		}
+	})
 }

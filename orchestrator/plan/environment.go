@@ -1,9 +1,7 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -19,9 +17,6 @@ const (
 	fromDefault = "default"
 )
 
-// hidden stands for the value of a secret wherever values are shown.
-const hidden = "(secret)"
-
 // environment reads NAME=VALUE entries. Of a name given twice the first counts,
 // as for getenv.
 func environment(entries []string) map[string]string {
@@ -35,139 +30,44 @@ func environment(entries []string) map[string]string {
 	return out
 }
 
-// envMap is one place where a file sets variables.
-type envMap struct {
-	document string // recipe or site
-	key      string
-	scopes   []string
-	vars     models.EnvMap
+// kind is the first word of an origin: recipe of recipe:FILE:LINE.
+func kind(origin string) string {
+	word, _, _ := strings.Cut(origin, ":")
+	return word
 }
 
-// envMaps lists every place where recipe and site set variables, with the
-// scopes that the variables go to.
-func (b *builder) envMaps() []envMap {
-	r := b.in.Recipe
-	var workers []string
-	maps := []envMap{}
-	for _, of := range []struct {
-		name string
-		role *models.Role
-	}{{models.RolePrefill, r.Prefill}, {models.RoleDecode, r.Decode}, {models.RoleAggregate, r.Aggregate}} {
-		if of.role != nil {
-			workers = append(workers, of.name)
-			maps = append(maps, envMap{"recipe", of.name + ".env", []string{of.name}, of.role.Env})
-		}
+// given says whether a person chose the value, not the catalog or an adapter.
+func given(origin string) bool {
+	switch kind(origin) {
+	case "recipe", "site", fromForward, fromFlag:
+		return true
 	}
-	maps = append(maps, envMap{"recipe", "env", workers, r.Env}, envMap{"site", "env", workers, b.in.Site.Env})
-	if r.Router != nil {
-		maps = append(maps, envMap{"recipe", "router.env", []string{env.ScopeRouter}, r.Router.Env})
-	}
-	if r.Client != nil {
-		maps = append(maps, envMap{"recipe", "client.env", []string{env.ScopeClient}, r.Client.Env})
-	}
-	if r.Evals != nil {
-		maps = append(maps, envMap{"recipe", "evals.env", []string{env.ScopeEval}, r.Evals.Env})
-	}
-	for i, p := range b.in.Site.Profiles {
-		maps = append(maps, envMap{"site", fmt.Sprintf("profiles[%d].env", i), workers, p.Env})
-	}
-	return maps
+	return false
 }
 
-// checkNames refuses variables that nothing in this run reads, and values that
-// their readers do not understand.
-func (b *builder) checkNames() {
-	for _, m := range b.envMaps() {
-		fail := b.fail
-		if m.document == "site" {
-			fail = b.failSite
-		}
-		for _, name := range slices.Sorted(maps.Keys(m.vars)) {
-			at := envKey(m.key, name)
-			v := m.vars[name]
-			if !env.ValidName(name) {
-				fail(at, fmt.Sprintf("%q is not a name that a variable can have", name), "use letters, digits and _, not starting with a digit")
-				continue
-			}
-			if masks(name) && !bool(v.Custom) {
-				fail(at, fmt.Sprintf("%s would hide GPUs from workers whose GPUs this plan chooses", name), "remove it; the plan sets it where workers share a node")
-				continue
-			}
-			if strings.HasPrefix(m.key, "profiles[") && (env.Secret(name) || env.SecretValue(v.Value)) {
-				fail(at, fmt.Sprintf("%s is a secret, and a profile is part of the plan", name), "forward it by name in the recipe")
-				continue
-			}
-			if bool(v.Custom) {
-				continue
-			}
-			if msg, hint := b.unread(m, name); msg != "" {
-				fail(at, msg, hint)
-				continue
-			}
-			known, _ := b.known.Lookup(name)
-			if _, err := known.Canonical(v.Value); err != nil {
-				fail(at, name+" "+err.Error(), "")
-			}
-		}
+// value makes a variable of exact bytes.
+func value(name, v, origin string) models.EnvVar {
+	out := models.EnvVar{Name: name, Value: v, Origin: origin}
+	if !utf8.ValidString(v) {
+		out.Value, out.ValueB64 = "", []byte(v)
 	}
+	return out
 }
 
-// unread says why nothing would read a variable that a file sets, or "".
-func (b *builder) unread(m envMap, name string) (msg, hint string) {
-	custom := fmt.Sprintf("if something does read it, write %s: {value: …, custom: true}", name)
-	v, ok := b.known.Lookup(name)
-	if !ok {
-		near := b.known.Nearest(name)
-		if len(near) == 0 {
-			return fmt.Sprintf("nothing is known to read %s", name), custom
-		}
-		hint := "did you mean " + strings.Join(near, " or ") + "?"
-		if best, _ := b.known.Lookup(near[0]); best.Key != "" && len(best.Scopes()) == 0 {
-			hint = fmt.Sprintf("did you mean %s? In a recipe that is %s", near[0], best.Key)
-		}
-		return fmt.Sprintf("nothing is known to read %s", name), hint + "; " + custom
+// text returns the exact value of a variable.
+func text(v models.EnvVar) string {
+	if v.ValueB64 != nil {
+		return string(v.ValueB64)
 	}
-	// A site serves every engine.
-	engineName := b.in.Recipe.Engine
-	if m.document == "site" {
-		engineName = ""
-	}
-	if slices.ContainsFunc(m.scopes, func(s string) bool { return v.ReadIn(s, engineName) }) || len(m.scopes) == 0 {
-		return "", ""
-	}
-	switch scopes := v.Scopes(); {
-	case len(scopes) == 0 && v.Key != "":
-		return fmt.Sprintf("no process reads %s: it was a setting of the old launcher scripts", name), "write " + v.Key + " instead"
-	case len(scopes) == 0:
-		return fmt.Sprintf("no process reads %s: it was a setting of the old launcher scripts", name), "remove it"
-	case !slices.ContainsFunc(scopes, func(s string) bool { return v.ReadIn(s, engineName) }):
-		return fmt.Sprintf("%s is read by %s, and this recipe's engine is %s", name, readers(v), b.in.Recipe.Engine), "remove it; " + custom
-	default:
-		return fmt.Sprintf("%s is read by %s, which does not run in %s", name, readers(v), strings.Join(m.scopes, ", ")),
-			fmt.Sprintf("put it under the env of %s; %s", strings.Join(scopes, ", "), custom)
-	}
+	return v.Value
 }
 
-func readers(v env.Var) string {
-	out := make([]string, len(v.Readers))
-	for i, r := range v.Readers {
-		out[i] = string(r)
+// shown is a value for people.
+func shown(v models.EnvVar) string {
+	if v.ValueB64 != nil {
+		return fmt.Sprintf("(%d bytes that are not text)", len(v.ValueB64))
 	}
-	return strings.Join(out, ", ")
-}
-
-// masks says whether a variable hides GPUs. Two of them multiply: what one
-// leaves is counted anew by the other.
-func masks(name string) bool {
-	return name == "HIP_VISIBLE_DEVICES" || name == "ROCR_VISIBLE_DEVICES" || name == "CUDA_VISIBLE_DEVICES"
-}
-
-// envKey is the key path of a variable.
-func envKey(key, name string) string {
-	if env.ValidName(name) {
-		return key + "." + name
-	}
-	return fmt.Sprintf("%s[%q]", key, name)
+	return v.Value
 }
 
 // finishEnv puts forwarded variables and those of the command line into every
@@ -192,23 +92,6 @@ func (b *builder) finishEnv() {
 			b.hide(p, &p.Env[i])
 		}
 	}
-}
-
-// value makes a variable of exact bytes.
-func value(name, v, origin string) models.EnvVar {
-	out := models.EnvVar{Name: name, Value: v, Origin: origin}
-	if !utf8.ValidString(v) {
-		out.Value, out.ValueB64 = "", []byte(v)
-	}
-	return out
-}
-
-// text returns the exact value of a variable.
-func text(v models.EnvVar) string {
-	if v.ValueB64 != nil {
-		return string(v.ValueB64)
-	}
-	return v.Value
 }
 
 // overlay puts variables over those of a process.
@@ -246,14 +129,6 @@ func (b *builder) noteEnv(scope string, v models.EnvVar) {
 	b.origins = append(b.origins, o)
 }
 
-// shown is a value for people.
-func shown(v models.EnvVar) string {
-	if v.ValueB64 != nil {
-		return fmt.Sprintf("(%d bytes that are not text)", len(v.ValueB64))
-	}
-	return v.Value
-}
-
 // spell writes a value that a file or a user gave as its reader knows it.
 func (b *builder) spell(scope string, v *models.EnvVar) {
 	if v.Expand || v.Prepend || v.ValueB64 != nil || !given(v.Origin) || b.isCustom(scope, v.Name, v.Origin) {
@@ -276,21 +151,6 @@ func (b *builder) spell(scope string, v *models.EnvVar) {
 	}
 }
 
-// kind is the first word of an origin: recipe of recipe:FILE:LINE.
-func kind(origin string) string {
-	word, _, _ := strings.Cut(origin, ":")
-	return word
-}
-
-// given says whether a person chose the value, not the catalog or an adapter.
-func given(origin string) bool {
-	switch kind(origin) {
-	case "recipe", "site", fromForward, fromFlag:
-		return true
-	}
-	return false
-}
-
 // isCustom says whether the variable is one that a file marks as its own.
 func (b *builder) isCustom(scope, name, origin string) bool {
 	for _, m := range b.envMaps() {
@@ -299,184 +159,4 @@ func (b *builder) isCustom(scope, name, origin string) bool {
 		}
 	}
 	return false
-}
-
-// shortestSecret is the length from which a secret is recognised inside other
-// values. Shorter ones would be found everywhere by chance.
-const shortestSecret = 8
-
-// hide takes the value of a secret out of the plan.
-func (b *builder) hide(p *models.Process, v *models.EnvVar) {
-	val := text(*v)
-	known, _ := b.known.Lookup(v.Name)
-	if !known.Secret && !env.Secret(v.Name) && !env.SecretValue(val) && !b.holdsSecret(val) {
-		return
-	}
-	if v.Expand {
-		return // made by an adapter from facts of the node
-	}
-	if k := kind(v.Origin); k == "recipe" || k == "site" {
-		b.warn("%s holds the secret %s in clear; forward it by name instead", v.Origin, v.Name)
-	}
-	if old, there := b.result[v.Name]; there && string(old) != val {
-		b.failHere(fmt.Sprintf("the secret %s has one value in %s and another elsewhere; a run holds one value of a secret", v.Name, p.Scope), "give it in one place")
-	}
-	b.result[v.Name] = []byte(val)
-	v.Value, v.ValueB64, v.Secret = "", nil, true
-}
-
-// holdsSecret says whether a value contains the value of a secret of this run.
-func (b *builder) holdsSecret(val string) bool {
-	for _, s := range b.secretValues() {
-		if strings.Contains(val, s) {
-			return true
-		}
-	}
-	return false
-}
-
-// secretValues lists the values, long enough to be told from chance, that must
-// appear nowhere.
-func (b *builder) secretValues() []string {
-	if b.secrets == nil {
-		b.secrets = []string{}
-		add := func(name, val string) {
-			if len(val) >= shortestSecret && env.Secret(name) && !slices.Contains(b.secrets, val) {
-				b.secrets = append(b.secrets, val)
-			}
-		}
-		for _, list := range b.forwards {
-			for _, v := range list {
-				add(v.Name, text(v))
-			}
-		}
-		for _, m := range b.envMaps() {
-			for name, v := range m.vars {
-				add(name, v.Value)
-			}
-		}
-		for _, s := range b.in.Env {
-			add(s.Name, s.Value)
-		}
-		slices.Sort(b.secrets)
-	}
-	return b.secrets
-}
-
-// checkText refuses text of the user that would be taken for a placeholder.
-func (b *builder) checkText() {
-	for _, w := range b.userWords() {
-		for i, word := range w.words {
-			if strings.Contains(word, models.PlaceholderOpen) {
-				b.fail(fmt.Sprintf("%s[%d]", w.key, i), fmt.Sprintf("%q holds %q, which this tool replaces on the node", word, models.PlaceholderOpen), "write the text another way; values of env may hold it")
-			}
-			if strings.ContainsRune(word, 0) {
-				b.fail(fmt.Sprintf("%s[%d]", w.key, i), "the text holds a NUL character, which no argument can carry", "")
-			}
-		}
-	}
-	for _, m := range b.envMaps() {
-		for _, name := range slices.Sorted(maps.Keys(m.vars)) {
-			if strings.ContainsRune(m.vars[name].Value, 0) {
-				b.fail(envKey(m.key, name), fmt.Sprintf("the value of %s holds a NUL character, which no variable can carry", name), "")
-			}
-		}
-	}
-	for _, s := range b.in.Env {
-		switch {
-		case !env.ValidName(s.Name):
-			b.failHere(fmt.Sprintf("--env: %q is not a name that a variable can have", s.Name), "write --env NAME=VALUE")
-		case s.Scope != "" && !slices.Contains(env.Scopes(), s.Scope):
-			b.failHere(fmt.Sprintf("--env: there is no scope %q", s.Scope), "scopes: "+strings.Join(env.Scopes(), ", "))
-		case strings.ContainsRune(s.Value, 0):
-			b.failHere(fmt.Sprintf("--env: the value of %s holds a NUL character", s.Name), "")
-		default:
-			if known, ok := b.known.Lookup(s.Name); !ok {
-				b.warn("--env %s: nothing is known to read it%s", s.Name, meant(b.known.Nearest(s.Name)))
-			} else if _, err := known.Canonical(s.Value); err != nil {
-				b.failHere("--env: "+s.Name+" "+err.Error(), "")
-			}
-		}
-	}
-}
-
-func meant(near []string) string {
-	if len(near) == 0 {
-		return ""
-	}
-	return "; did you mean " + strings.Join(near, " or ") + "?"
-}
-
-// words is a list of texts that become arguments.
-type words struct {
-	key   string
-	words []string
-}
-
-// userWords lists every text of the recipe that becomes an argument.
-func (b *builder) userWords() []words {
-	r := b.in.Recipe
-	var out []words
-	if r.Prefill != nil {
-		out = append(out, words{"prefill.flags", r.Prefill.Flags})
-	}
-	if r.Decode != nil {
-		out = append(out, words{"decode.flags", r.Decode.Flags})
-	}
-	if r.Aggregate != nil {
-		out = append(out, words{"aggregate.flags", r.Aggregate.Flags})
-	}
-	if r.Router != nil {
-		out = append(out, words{"router.command", r.Router.Command}, words{"router.flags", r.Router.Flags})
-	}
-	if r.Client != nil {
-		out = append(out, words{"client.command", r.Client.Command})
-	}
-	if r.Evals != nil {
-		out = append(out, words{"evals.command", r.Evals.Command})
-	}
-	return out
-}
-
-// checkArgv refuses secrets on command lines: everybody on the node reads those.
-func (b *builder) checkArgv() {
-	for _, p := range b.processes() {
-		for _, word := range p.Argv {
-			name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
-			if strings.HasPrefix(word, "--") && env.Secret(strings.ReplaceAll(name, "-", "_")) {
-				b.fail(p.Scope, fmt.Sprintf("the argument --%s of %s carries a secret, and every user of a node can read arguments", name, p.ID), "give it in a variable that is forwarded by name")
-			}
-			if b.holdsSecret(word) {
-				b.fail(p.Scope, fmt.Sprintf("an argument of %s holds the value of a secret, and every user of a node can read arguments", p.ID), "give it in a variable that is forwarded by name")
-			}
-		}
-	}
-}
-
-// finishOrigins hides secrets in the origins and sorts them.
-func (b *builder) finishOrigins() {
-	secret := map[string]bool{}
-	for name := range b.result {
-		secret[name] = true
-	}
-	out := []models.Origin{}
-	for _, o := range b.origins {
-		if kind, rest, _ := strings.Cut(o.Key, ":"); kind == "env" {
-			if _, name, _ := strings.Cut(rest, ":"); secret[name] || env.Secret(name) {
-				o.Value = hidden
-				over := make([]string, len(o.Over))
-				for i, old := range o.Over {
-					from, _, _ := strings.Cut(old, "=")
-					over[i] = from + "=" + hidden
-				}
-				o.Over = over
-			}
-		}
-		if len(o.Over) == 0 {
-			o.Over = nil
-		}
-		out = append(out, o)
-	}
-	slices.SortStableFunc(out, func(x, y models.Origin) int { return cmp.Compare(x.Key, y.Key) })
-	b.plan.Origins = out
 }

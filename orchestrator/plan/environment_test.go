@@ -431,8 +431,12 @@ func TestPlaceholdersStayOurs(t *testing.T) {
 	in := inputs(t)
 	in.Recipe.Decode.Flags = []string{"--x @{self.addr}"}
 	in.Recipe.Client.Command = append(in.Recipe.Client.Command, "@{node.0.addr}")
+	in.Recipe.Transfer = "@{x}"
+	in.Recipe.Env = models.EnvMap{"NCCL_ALGO": {Value: "@{carried.as.it.is}"}}
+	in.Site.Container.ExtraArgs = []string{"--x\x00"}
 	_, err := Build(in)
-	want := []string{`"--x @{self.addr}" holds "@{", which this tool replaces on the node`, `"@{node.0.addr}" holds "@{", which this tool replaces on the node`}
+	want := []string{`"--x @{self.addr}" holds "@{", which this tool replaces on the node`, `"@{node.0.addr}" holds "@{", which this tool replaces on the node`,
+		`"@{x}" holds "@{", which this tool replaces on the node`, "the text holds a NUL character, which no argument can carry"}
 	got := messages(err)
 	slices.Sort(got)
 	if d := cmp.Diff(want, got); d != "" {

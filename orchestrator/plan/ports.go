@@ -17,7 +17,7 @@ type portRange struct {
 }
 
 // portRanges are the ports of a worker's first rank, in the order in which they
-// are handed out. Engines open more ports than they are told: SGLang takes a
+// are handed out. What an engine needs beside them its adapter adds. Engines open more ports than they are told: SGLang takes a
 // range from 233 above its HTTP port when it runs data-parallel ranks, and a
 // range from its rendezvous port. A stride of 100 keeps neighbours apart. The
 // bootstrap port is one server only.
@@ -30,7 +30,7 @@ func portRanges(engineName, role string, ranks int) []portRange {
 	if d.DistInit > 0 && ranks > 1 {
 		out = append(out, portRange{portDistInit, d.DistInit, 100})
 	}
-	return append(out, sidePorts(engineName)...)
+	return out
 }
 
 // Names of ports.
@@ -39,18 +39,6 @@ const (
 	portBootstrap = "bootstrap"
 	portDistInit  = "dist-init"
 )
-
-// sidePorts are what an engine needs beside its HTTP server to hand over KV.
-// Each data-parallel rank may take one more.
-func sidePorts(name string) []portRange {
-	switch name {
-	case engine.VLLM:
-		return []portRange{{"side-channel", 5600, 64}}
-	case engine.ATOM:
-		return []portRange{{"handshake", 6301, 64}}
-	}
-	return nil
-}
 
 // lastPort is the highest port that planning hands out: above it Linux takes
 // ports for outgoing connections (net.ipv4.ip_local_port_range starts at 32768

@@ -12,6 +12,9 @@ type Site struct {
 	GPUsPerNode int `yaml:"gpus_per_node" min:"1" max:"64"`
 	// NodeMemoryGB is the host memory of a node in GB (10^9 bytes); zero: unknown.
 	NodeMemoryGB int `yaml:"node_memory_gb,omitempty" min:"1"`
+	// GPUMemoryGB is the memory of one GPU in GB (10^9 bytes); zero: unknown.
+	// With it, planning can tell what a KV tier given as a ratio comes to.
+	GPUMemoryGB int `yaml:"gpu_memory_gb,omitempty" min:"1"`
 	// RunsDir is where run directories live (absolute). It must be on a file
 	// system that every node sees, unless SharedFS is false.
 	RunsDir string `yaml:"runs_dir" is:"runs-dir"`

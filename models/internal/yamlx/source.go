@@ -49,18 +49,33 @@ func (s source) clamp(line, col int) (int, int) {
 // list, short enough for a terminal.
 const snippetWidth = 110
 
-// secretLine finds a value whose key says that it is a secret, and the password
-// in a URL.
-var secretLine = regexp.MustCompile(`(?i)^(.*?(?:(?:TOKEN|SECRET|[_A-Z0-9]KEY|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)["']?[ \t]*:[ \t]+|://[^/\s:@]*:))\S.*$`)
+// A snippet stops before the value of a key whose name says that it is a
+// secret, and before the password in a URL.
+var (
+	secretKey   = regexp.MustCompile(`(?i)((?:TOKEN|SECRET|[_A-Z0-9]KEY|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)["']?[ \t]*:[ \t]+)\S`)
+	urlPassword = regexp.MustCompile(`://[^/\s:@]*:[^/\s@]*@`)
+)
+
+// hideSecrets cuts a line before the first secret in it.
+func hideSecrets(line string) string {
+	cut := len(line)
+	if m := secretKey.FindStringSubmatchIndex(line); m != nil {
+		cut = min(cut, m[3])
+	}
+	if m := urlPassword.FindStringIndex(line); m != nil {
+		cut = min(cut, m[0]+len("://"))
+	}
+	if cut == len(line) {
+		return line
+	}
+	return line[:cut] + "…"
+}
 
 // snippet shows a line with a caret under col. Control characters are replaced
 // and values of secrets are hidden.
 func (s source) snippet(line, col int) string {
 	line, col = s.clamp(line, col)
-	text := s.lines[line-1]
-	if m := secretLine.FindStringSubmatch(text); m != nil {
-		text = m[1] + "…"
-	}
+	text := hideSecrets(s.lines[line-1])
 	runes := []rune(text)
 	col = min(col, len(runes)+1)
 	for i, r := range runes {

@@ -48,6 +48,7 @@ func rocmGroups() []group {
 			readers: []Reader{Triton},
 			vars: []Var{
 				{Name: "TRITON_CACHE_DIR", Kind: Path, Default: "~/.triton/cache", Meaning: "where compiled kernels are kept; a shared directory with a stale lock hangs the start"},
+				{Name: "AMDGCN_USE_BUFFER_OPS", Kind: Flag01, Meaning: "buffer loads and stores, which check bounds in hardware"},
 				{Name: "TRITON_HIP_USE_ASYNC_COPY", Kind: Flag01, Meaning: "asynchronous copies"},
 				{Name: "TRITON_HIP_USE_BLOCK_PINGPONG", Kind: Flag01, Meaning: "two blocks in turn"},
 				{Name: "TRITON_HIP_ASYNC_COPY_BYPASS_PERMUTE", Kind: Flag01, Meaning: "asynchronous copies without permutation"},

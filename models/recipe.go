@@ -81,9 +81,10 @@ type Recipe struct {
 type Role struct {
 	// Workers is the number of workers.
 	Workers int `yaml:"workers" min:"1"`
-	// Nodes is the number of nodes of the role; zero: it follows from the
-	// workers and their GPUs.
-	Nodes int `yaml:"nodes,omitempty" min:"1"`
+	// Nodes is the number of nodes of the role; left out: it follows from the
+	// workers and their GPUs. 0 written out: none of its own, the role runs on
+	// GPUs that the other role leaves free.
+	Nodes int `yaml:"nodes,omitempty" min:"0"`
 	// TP is the tensor parallel size of one worker, which has TP × PP GPUs.
 	TP int `yaml:"tp" min:"1"`
 	// PP is the pipeline parallel size.

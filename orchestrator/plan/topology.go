@@ -20,6 +20,10 @@ type size struct {
 	dp         bool
 }
 
+// mostGPUs bounds a run, so that a typing error is a message and not a full
+// memory.
+const mostGPUs = 1 << 15
+
 // gpus is the number of GPUs of one worker.
 func (s size) gpus() int { return s.tp * s.pp }
 
@@ -111,16 +115,20 @@ func (b *builder) checkRoles(sizes []size) {
 func (b *builder) checkSize(s size) {
 	at := func(key string) string { return s.role + "." + key }
 	for _, n := range []struct {
-		key   string
-		value int
-	}{{"workers", s.workers}, {"tp", s.tp}} {
-		if n.value < 1 {
-			b.fail(at(n.key), fmt.Sprintf("%s.%s is %d, it must be at least 1", s.role, n.key, n.value), "")
+		key          string
+		value, least int
+	}{{"workers", s.workers, 1}, {"tp", s.tp, 1}, {"pp", s.pp, 1}, {"nodes", s.nodes, 0}} {
+		switch {
+		case n.value < n.least:
+			b.fail(at(n.key), fmt.Sprintf("%s.%s is %d, it must be at least %d", s.role, n.key, n.value, n.least), "")
+			return
+		case n.value > mostGPUs:
+			b.fail(at(n.key), fmt.Sprintf("%s.%s is %d, more than any cluster has", s.role, n.key, n.value), "")
 			return
 		}
 	}
-	if s.nodes < 0 {
-		b.fail(at("nodes"), fmt.Sprintf("%s.nodes is %d, it cannot be negative", s.role, s.nodes), "")
+	if total := s.workers * s.gpus(); s.gpus() > mostGPUs || total > mostGPUs {
+		b.fail(s.role, fmt.Sprintf("%s of %s are %d GPUs, more than any cluster has", plural(s.workers, s.role+" worker"), s.count(), total), "")
 		return
 	}
 	g, per := s.gpus(), b.in.Site.GPUsPerNode

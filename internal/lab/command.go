@@ -231,7 +231,8 @@ func cachedBinary(name, pkg string) (string, error) {
 }
 
 // GoBuild builds a package of the module at root, statically, into the file
-// path. An existing file is replaced only when the result differs.
+// path. An existing file is replaced only when the result differs; the commit
+// is no part of it, so that what is made from the file stays valid.
 func GoBuild(root, path, pkg string) error {
 	tmp := path + ".new"
 	if old, err := os.Open(path); err == nil {
@@ -246,7 +247,7 @@ func GoBuild(root, path, pkg string) error {
 			return err
 		}
 	}
-	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", tmp, pkg)
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", tmp, pkg)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

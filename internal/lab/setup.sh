@@ -9,13 +9,16 @@ programs=(
 	slurmctld:slurmctld slurmd:slurmd srun:slurm-client munged:munge
 	sshd:openssh-server ssh-keygen:openssh-client ip:iproute2
 	dockerd:docker.io docker:docker.io containerd:containerd runc:runc busybox:busybox-static
-	nsenter:util-linux setpriv:util-linux sudo:sudo shellcheck:shellcheck pip3:python3-pip
+	nsenter:util-linux setpriv:util-linux sudo:sudo shellcheck:shellcheck
 )
 PATH=$PATH:/usr/sbin:/sbin
 missing=()
 for p in "${programs[@]}"; do
 	command -v "${p%%:*}" >/dev/null || missing+=("${p#*:}")
 done
+# The image of the real router is made from Debian's Python, whatever other
+# there may be.
+/usr/bin/python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
 [ "${#missing[@]}" -gt 0 ] || exit 0
 if [ "$(id -u)" -ne 0 ]; then
 	echo "lab: not root: not installing ${missing[*]}"

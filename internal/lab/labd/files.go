@@ -17,8 +17,8 @@ func writeFiles(s Spec, kids *children) error {
 	dirs := map[string]fs.FileMode{
 		s.Path("munge", "run"): 0o755, s.Path("slurm", "state"): 0o755, s.Path("ssh"): 0o755,
 		s.Path("etc", "work"): 0o755, s.Path("etc", "upper", "slurm"): 0o755,
-		s.Path("etc", "upper", "ssh", "ssh_config.d"): 0o755,
-		s.Path("opt", "upper"):                        0o755, s.Path("opt", "work"): 0o755,
+		s.Path("etc", "upper", "ssh", "ssh_config.d"): 0o755, s.Path("etc", "upper", "profile.d"): 0o755,
+		s.Path("opt", "upper"): 0o755, s.Path("opt", "work"): 0o755,
 		s.NodeRoot(): 0o755, s.Shared(): 0o1777, s.Path("home"): 0o755,
 	}
 	for _, n := range s.Nodes {
@@ -47,6 +47,8 @@ func writeFiles(s Spec, kids *children) error {
 		{s.Path("etc", "upper", "slurm", "slurm.conf"), 0o644, slurmConf(s)},
 		{s.Path("etc", "upper", "slurm", "gres.conf"), 0o644, gresConf(s)},
 		{s.Path("etc", "upper", "hosts"), 0o644, hosts(s)},
+		// A login shell of an unprivileged user would not look there.
+		{s.Path("etc", "upper", "profile.d", "lab.sh"), 0o644, "PATH=" + SearchPath + "\n"},
 		// Nothing outside the lab can be reached: fail at once.
 		{s.Path("etc", "upper", "resolv.conf"), 0o644, "# no name server\n"},
 	}

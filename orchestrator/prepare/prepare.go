@@ -114,15 +114,8 @@ func build(req Request, file string, v models.Variant, site *models.Site, sitePo
 	if err != nil {
 		return nil, err
 	}
-	data, err := plan.Encode(res.Plan)
-	if err != nil {
-		return nil, err
-	}
-	hash, err := plan.Hash(res.Plan)
-	if err != nil {
-		return nil, err
-	}
-	return &Prepared{Plan: res.Plan, JSON: data, Hash: hash, Secrets: res.Secrets, Site: site, Point: v.Point}, nil
+	p := &Prepared{Plan: res.Plan, Secrets: res.Secrets, Site: site, Point: v.Point}
+	return p, p.Reseal()
 }
 
 // joinFields puts the mistakes of several files into one error, so that a user
@@ -140,4 +133,19 @@ func joinFields(errs ...error) error {
 		all = append(all, fe...)
 	}
 	return all.Sort().Err()
+}
+
+// Reseal computes the plan's bytes and hash: once it is built, and again when it
+// was changed before its run directory is made.
+func (p *Prepared) Reseal() error {
+	data, err := plan.Encode(p.Plan)
+	if err != nil {
+		return err
+	}
+	hash, err := plan.Hash(p.Plan)
+	if err != nil {
+		return err
+	}
+	p.JSON, p.Hash = data, hash
+	return nil
 }

@@ -35,6 +35,9 @@ func exitWith(code orchestrator.ExitCode) error {
 	return silentError{code}
 }
 
+// exitCode ends a verb with the exit code of a program that it stood for.
+func exitCode(code int) error { return exitWith(orchestrator.ExitCode(code)) }
+
 // codeOf is the one map from errors to exit codes.
 func codeOf(err error) orchestrator.ExitCode {
 	if err == nil {

@@ -8,6 +8,18 @@ func verbs(a *app) []*cobra.Command {
 	return []*cobra.Command{
 		newPlan(a),
 		newRender(a),
+		newSubmit(a),
+		newRun(a),
+		newLogs(a),
+		newCancel(a),
+		newWait(a),
+		newDemo(a),
 		newVersion(a),
+
+		newController(a),
+		newAgent(a),
+		newShim(a),
+		newShimExec(a),
+		newStandin(a),
 	}
 }

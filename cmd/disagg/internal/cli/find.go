@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/disagg/disagg/orchestrator"
+	"github.com/disagg/disagg/orchestrator/prepare"
+	"github.com/disagg/disagg/orchestrator/rundir"
+	"github.com/spf13/cobra"
+)
+
+// finder is the flags that say where runs are.
+type finder struct{ site, runs string }
+
+func (f *finder) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.site, "site", "", "site file that says where runs are (default as for plan)")
+	cmd.Flags().StringVar(&f.runs, "runs", "", "directory of runs, instead of the site's")
+	_ = cmd.MarkFlagFilename("site", "yaml", "yml")
+	_ = cmd.MarkFlagDirname("runs")
+}
+
+// find opens a run by path, id, unique prefix of the id, or "latest".
+func (f *finder) find(a *app, args []string) (*rundir.Dir, error) {
+	ref := rundir.LatestRef
+	if len(args) == 1 {
+		ref = args[0]
+	}
+	if ref == "" {
+		return nil, usagef("the name of the run is empty")
+	}
+	if st, err := os.Stat(a.path(ref)); err == nil && st.IsDir() {
+		d, err := rundir.Open(a.path(ref))
+		return d, orchestrator.WithCode(orchestrator.ExitConfig, err)
+	}
+	runs := f.runs
+	if runs == "" {
+		path, _, err := prepare.SiteFile(a.path(f.site), a.getenv)
+		if err != nil {
+			return nil, err
+		}
+		site, _, _, err := prepare.Site(path)
+		if err != nil {
+			return nil, err
+		}
+		runs = site.RunsDir
+	}
+	d, err := rundir.Resolve(a.path(runs), ref)
+	return d, orchestrator.WithCode(orchestrator.ExitConfig, err)
+}
+
+// atMostOneRun is the argument rule of verbs that take a run.
+func atMostOneRun(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("name one run, got %d arguments", len(args))
+	}
+	return nil
+}
+
+// submissionFile is where submit writes down what it asked of the scheduler.
+const submissionFile = "submission.json"
+
+// submission is the record of a submit.
+type submission struct {
+	JobID string `json:"job_id"`
+	// Token is the job's mark and Script the batch script's path.
+	Token     string    `json:"token"`
+	Script    string    `json:"script"`
+	Recovered bool      `json:"recovered,omitempty"`
+	Dropped   []string  `json:"dropped_env,omitempty"`
+	Notes     string    `json:"notes,omitempty"`
+	Time      time.Time `json:"time"`
+}
+
+// readSubmission reads the record; nil: the run was not submitted.
+func readSubmission(dir *rundir.Dir) (*submission, error) {
+	data, err := os.ReadFile(dir.Join(submissionFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read submission: %w", err)
+	}
+	s := &submission{}
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, fmt.Errorf("read submission: %w", err)
+	}
+	return s, nil
+}

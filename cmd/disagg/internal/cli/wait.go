@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/disagg/disagg/orchestrator"
+	"github.com/disagg/disagg/orchestrator/events"
+	"github.com/disagg/disagg/orchestrator/result"
+	"github.com/disagg/disagg/orchestrator/rundir"
+	"github.com/disagg/disagg/slurm"
+	"github.com/spf13/cobra"
+)
+
+func newWait(a *app) *cobra.Command {
+	var f finder
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "wait [RUN]",
+		Short: "Wait for a run to end; end with its exit code",
+		Long: `Wait until a run has ended, print how, and end with its exit code. RUN is a
+path, an id, a prefix that only one id has, or "latest" (the default).
+
+An empty queue never counts as success: without a result of the run itself the
+command says what the scheduler knows and fails.`,
+		Args: atMostOneRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := f.find(a, args)
+			if err != nil {
+				return err
+			}
+			return a.await(cmd.Context(), dir, follow)
+		},
+	}
+	f.flags(cmd)
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show what happens meanwhile")
+	return cmd
+}
+
+const (
+	waitEvery  = 500 * time.Millisecond // between looks at the run directory
+	askEvery   = 5 * time.Second        // between questions to the scheduler
+	graceAfter = 15 * time.Second       // a result may be seen late on a network file system
+	silentFor  = 4 * events.AliveEvery  // a controller that says nothing for so long is not there
+)
+
+// await waits for the end of a run. Ctrl-C ends the waiting, not the run.
+func (a *app) await(ctx context.Context, dir *rundir.Dir, follow bool) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	w := &waiter{a: a, dir: dir, reader: events.NewReader(dir.Join(rundir.EventsFile)), seen: a.Now()}
+	if follow {
+		w.printer = a.newEventPrinter()
+	}
+	sub, err := readSubmission(dir)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(waitEvery)
+	defer tick.Stop()
+	var asked, endedAt time.Time
+	for {
+		res, err := w.look()
+		if err != nil {
+			return err
+		}
+		if res != nil {
+			if err := a.printResult(dir, res); err != nil {
+				return err
+			}
+			return exitWith(orchestrator.ExitCode(res.ExitCode))
+		}
+		if sub != nil && a.Now().Sub(asked) >= askEvery {
+			asked = a.Now()
+			job := a.slurm().Job(ctx, sub.JobID)
+			w.tell(job)
+			if job.Ended() {
+				if endedAt.IsZero() {
+					endedAt = a.Now()
+				} else if a.Now().Sub(endedAt) > graceAfter {
+					return w.noResult(job)
+				}
+			}
+		}
+		if sub == nil && a.Now().Sub(w.seen) > silentFor {
+			return orchestrator.WithCode(orchestrator.ExitInternal, fmt.Errorf("run %s has no result and its controller has said nothing for %s; it is not there any more. `disagg cleanup %s` looks for what it left", dir.ID(), silentFor, dir.Path()))
+		}
+		select {
+		case <-ctx.Done():
+			fmt.Fprintf(a.Err, "stopped waiting; the run goes on. `disagg wait %s` waits again, `disagg cancel %s` ends it\n", dir.ID(), dir.ID())
+			return exitWith(orchestrator.ExitInterrupted)
+		case <-tick.C:
+		}
+	}
+}
+
+// waiter looks at one run directory.
+type waiter struct {
+	a       *app
+	dir     *rundir.Dir
+	reader  *events.Reader
+	printer *eventPrinter
+	seen    time.Time // when the last event was read
+	said    string
+}
+
+// look shows new events and returns the result when there is one.
+func (w *waiter) look() (*result.Result, error) {
+	list, err := w.reader.Next()
+	if err != nil {
+		return nil, err
+	}
+	if len(list) > 0 {
+		w.seen = w.a.Now()
+		if w.printer != nil {
+			if err := w.printer.show(list); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return result.Read(w.dir.Join(rundir.ResultFile))
+}
+
+// tell says once why a job waits.
+func (w *waiter) tell(j slurm.Job) {
+	if j.Presence != slurm.Present || j.State != slurm.Pending {
+		return
+	}
+	text := fmt.Sprintf("job %s waits: %s", j.ID, slurm.Explain(j, nil))
+	if text != w.said {
+		w.said = text
+		fmt.Fprintln(w.a.Err, text)
+	}
+}
+
+// noResult is the end of a job that never wrote how it ended.
+func (w *waiter) noResult(j slurm.Job) error {
+	code := orchestrator.ExitScheduler
+	how := "Slurm does not know it any more"
+	if j.Presence == slurm.Present {
+		how = string(j.State)
+		if why := slurm.Explain(j, nil); why != "" {
+			how += " (" + why + ")"
+		}
+		switch j.State {
+		case slurm.Cancelled, "TIMEOUT", "PREEMPTED", "DEADLINE":
+			code = orchestrator.ExitTerminated
+		}
+	}
+	err := fmt.Errorf("run %s has no result; its job %s ended: %s", w.dir.ID(), j.ID, how)
+	if out, rerr := tailFile(w.dir.Join("logs/controller.err"), 10); rerr == nil && len(out) > 0 {
+		for _, l := range out {
+			err = fmt.Errorf("%w\n  | %s", err, l)
+		}
+	} else if rerr != nil && !errors.Is(rerr, os.ErrNotExist) {
+		err = errors.Join(err, rerr)
+	}
+	return orchestrator.WithCode(code, fmt.Errorf("%w\n`disagg cleanup %s` looks for what it left", err, w.dir.Path()))
+}

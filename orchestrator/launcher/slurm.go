@@ -1,0 +1,246 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/disagg/disagg/deploy"
+	"github.com/disagg/disagg/internal/procgroup"
+	"github.com/disagg/disagg/models"
+	"github.com/disagg/disagg/orchestrator"
+	"github.com/disagg/disagg/slurm"
+)
+
+// Slurm starts one agent on each node of a job through a single srun, whose
+// stdin stays open: it carries the bootstrap line to every task, and its end
+// tells every agent that the controller is gone. The agents dial back.
+type Slurm struct {
+	Setup deploy.Setup
+	Job   string // job id
+	// Binary is the agents' program, absolute, the same on every node.
+	Binary string
+	// Options are the site's further srun options.
+	Options map[string]string
+	// Environ is the environment srun is run from; scheduler variables are taken
+	// out of it.
+	Environ []string
+	Client  *slurm.Client
+
+	mu       sync.Mutex
+	listener *deploy.Listener
+	step     *procgroup.Process
+	said     tail
+}
+
+var _ orchestrator.Launcher = (*Slurm)(nil)
+
+// Start implements orchestrator.Launcher.
+func (s *Slurm) Start(ctx context.Context, nodes []string, events chan<- deploy.Event) (<-chan orchestrator.Connection, error) {
+	args, err := slurm.StepArgs(slurm.StepRequest{
+		JobID: s.Job, Nodes: nodes, Name: s.stepName(), Options: s.Options,
+		Argv: []string{s.Binary, "agent"},
+	})
+	if err != nil {
+		return nil, orchestrator.WithCode(orchestrator.ExitScheduler, err)
+	}
+	setup := s.Setup
+	setup.Events = events
+	l, err := deploy.Listen(ctx, setup, "")
+	if err != nil {
+		return nil, orchestrator.WithCode(orchestrator.ExitLaunch, err)
+	}
+	boot, err := l.Bootstrap()
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	env, _ := slurm.Scrub(s.Environ)
+	step, err := procgroup.Start(context.WithoutCancel(ctx), procgroup.Command{
+		Argv: append([]string{"srun"}, args...), Env: env,
+		StdinPipe: true, Stdout: &s.said, Stderr: &s.said,
+		Session: true, // a terminal's Ctrl-C is for the controller alone
+	})
+	if err != nil {
+		return nil, errors.Join(orchestrator.WithCode(orchestrator.ExitScheduler, fmt.Errorf("start the agents' step: %w", err)), l.Close())
+	}
+	s.mu.Lock()
+	s.listener, s.step = l, step
+	s.mu.Unlock()
+	if _, err := step.Stdin.Write(boot); err != nil && !errors.Is(err, os.ErrClosed) {
+		// srun has ended already; accept reports it with what it said.
+		s.said.note(fmt.Sprintf("write to srun: %v", err))
+	}
+	out := make(chan orchestrator.Connection, len(nodes))
+	go s.accept(ctx, nodes, l, step, out)
+	return out, nil
+}
+
+// accept hands over each node as it comes, and for those that cannot come any
+// more why.
+func (s *Slurm) accept(ctx context.Context, nodes []string, l *deploy.Listener, step *procgroup.Process, out chan<- orchestrator.Connection) {
+	defer close(out)
+	missing := map[string]bool{}
+	for _, n := range nodes {
+		missing[n] = true
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-step.Done():
+			// A task that has just called is still let in.
+			t := time.NewTimer(time.Second)
+			defer t.Stop()
+			<-t.C
+			cancel(fmt.Errorf("the agents' step ended: %s", s.said.describe(step.Wait().String())))
+		case <-ctx.Done():
+		}
+	}()
+	for len(missing) > 0 {
+		c, err := l.Accept(ctx)
+		if err != nil {
+			if unfit, ok := errors.AsType[*deploy.UnfitError](err); ok {
+				if missing[unfit.Node] {
+					delete(missing, unfit.Node)
+					out <- failed(unfit.Node, err)
+				}
+				continue
+			}
+			for _, n := range nodes {
+				if missing[n] {
+					out <- failed(n, fmt.Errorf("its agent did not call back: %w", err))
+				}
+			}
+			return
+		}
+		name := c.Info().Name
+		if !missing[name] {
+			// A node that was not asked for answers: some schedulers that look
+			// like Slurm start steps elsewhere.
+			s.said.note(fmt.Sprintf("an agent called from %s, which was not asked for", name))
+			_ = c.Close() // it is nobody's; its own lease ends it as well
+			continue
+		}
+		delete(missing, name)
+		out <- connected(name, c)
+	}
+}
+
+// Close implements orchestrator.Launcher: the step ends when its stdin does,
+// because the agents do; one that does not is cancelled.
+func (s *Slurm) Close(ctx context.Context) error {
+	s.mu.Lock()
+	l, step := s.listener, s.step
+	s.mu.Unlock()
+	if step == nil {
+		return nil
+	}
+	_ = step.Stdin.Close() // closed already is as good
+	err := s.waitStep(ctx, step)
+	return errors.Join(err, l.Close())
+}
+
+func (s *Slurm) waitStep(ctx context.Context, step *procgroup.Process) error {
+	select {
+	case <-step.Done():
+		return nil
+	case <-ctx.Done():
+	}
+	// The caller's patience is over; one more bounded try with the scheduler.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	err := s.cancelSteps(ctx)
+	step.Stop(time.Second)
+	if err != nil {
+		return fmt.Errorf("end the agents' step: %w", err)
+	}
+	return nil
+}
+
+// stepName is what squeue --steps shows. It is this run's alone: another run may
+// share the allocation.
+func (s *Slurm) stepName() string { return "disagg-" + s.Setup.RunID }
+
+// cancelSteps ends this run's step, by id.
+func (s *Slurm) cancelSteps(ctx context.Context) error {
+	steps, err := s.Client.Steps(ctx, s.Job)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, st := range steps {
+		if st.Name == s.stepName() {
+			errs = append(errs, s.Client.CancelStep(ctx, st.ID))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// tail keeps the end of what srun says: with its words a failed start explains
+// itself.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+const tailSize = 4 << 10
+
+var _ io.Writer = (*tail)(nil)
+
+// Write keeps the last bytes and never fails.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	t.buf = t.buf[max(0, len(t.buf)-tailSize):]
+	return len(p), nil
+}
+
+func (t *tail) note(s string) { _, _ = t.Write([]byte(s + "\n")) }
+
+func (t *tail) describe(how string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(string(t.buf), "?"))
+	if text = strings.TrimSpace(text); text != "" {
+		how += "; srun said: " + strings.Join(strings.Split(text, "\n"), " | ")
+	}
+	return how
+}
+
+// SlurmView is the scheduler's own view of a job.
+type SlurmView struct {
+	Client *slurm.Client
+	ID     string
+}
+
+var _ orchestrator.Scheduler = (*SlurmView)(nil)
+
+// Job implements orchestrator.Scheduler. A job that Slurm does not know any more
+// has ended; a query without an answer says nothing.
+func (v *SlurmView) Job(ctx context.Context) (orchestrator.JobState, string, error) {
+	j := v.Client.Job(ctx, v.ID)
+	switch {
+	case j.Presence == slurm.Unknown:
+		return orchestrator.JobUnknown, "", errors.New(j.Trouble)
+	case j.Ended():
+		return orchestrator.JobEnded, string(j.State), nil
+	}
+	return orchestrator.JobRunning, string(j.State), nil
+}
+
+// Setup is what all launchers share: who the agents belong to and what the site
+// wants of them.
+func Setup(p *models.Plan, runID, version string) deploy.Setup {
+	return deploy.Setup{RunID: runID, Version: version, Interface: p.Network.Interface, Runtime: p.Runtime}
+}

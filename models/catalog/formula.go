@@ -62,8 +62,12 @@ func Eval(text string, vars map[string]int64) (int64, error) {
 // parse reads a formula or the formulas of a min(A, B, …).
 func parse(text string) ([]formula.Formula, error) {
 	parts := []string{text}
-	if inner, ok := strings.CutPrefix(strings.TrimSpace(text), "min("); ok && strings.HasSuffix(inner, ")") {
-		parts = strings.Split(strings.TrimSuffix(inner, ")"), ",")
+	if inner, ok := strings.CutPrefix(strings.TrimSpace(text), "min("); ok {
+		list, closed := strings.CutSuffix(inner, ")")
+		if !closed {
+			return nil, fmt.Errorf("%q is not closed; write min(A, B)", text)
+		}
+		parts = strings.Split(list, ",")
 	}
 	var list []formula.Formula
 	for _, p := range parts {

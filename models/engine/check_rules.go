@@ -34,6 +34,7 @@ func rules() []check {
 		{"eval-answers", checkEvalAnswers},
 		{"side-channel", checkSideChannel},
 		{"planned-flag", checkPlannedFlags},
+		{"router-build", checkRouterBuild},
 	}
 }
 
@@ -247,10 +248,47 @@ func checkBudget(c *checker, rule string) {
 	if r == nil || node == 0 {
 		return
 	}
-	if limit := int(memoryShare * float64(node)); r.TotalDRAMGB > limit {
+	limit := int(memoryShare * float64(node))
+	if r.TotalDRAMGB > limit {
 		c.add(rule, Error, "kv_offload.total_dram_gb", fmt.Sprintf("give at most %d GB", limit),
 			"%d GB for KV is more than %d%% of a node's %d GB", r.TotalDRAMGB, int(100*memoryShare), node)
 	}
+	c.checkRatio(rule, node, limit)
+}
+
+// checkRatio estimates what a ratio comes to. The device pool of a rank is at
+// most the static share of its GPU, weights included, so the estimate is from
+// above: beyond the node's memory it is a warning, and an error only where even
+// a tenth of it is too much.
+func (c *checker) checkRatio(rule string, node, limit int) {
+	owner, gpu := c.cacheOwner(), c.in.Site.GPUMemoryGB
+	if owner == nil || gpu == 0 {
+		return
+	}
+	l, _ := c.effective(owner.Role)
+	flag, set := l.Get("--hicache-ratio")
+	ratio, err := strconv.ParseFloat(flag.Value(), 64)
+	if !set || err != nil {
+		return
+	}
+	share := 1.0
+	if f, ok := l.Get("--mem-fraction-static"); ok {
+		if v, err := strconv.ParseFloat(f.Value(), 64); err == nil {
+			share = v
+		}
+	}
+	ranks := min(owner.TP, c.in.Site.GPUsPerNode)
+	most := ratio * share * float64(gpu) * float64(ranks)
+	severity := Warning
+	switch {
+	case most <= float64(limit):
+		return
+	case most/10 > float64(limit):
+		severity = Error
+	}
+	c.add(rule, severity, "kv_offload.ratio", "give a smaller ratio, or kv_offload.total_dram_gb",
+		"a ratio of %s is up to %.0f GB on a node (%s × %.2f of a GPU's %d GB × %d ranks), which has %d GB",
+		flag.Value(), most, flag.Value(), share, gpu, ranks, node)
 }
 
 // sendQueueMax is the largest number of work requests in a send queue, by kind

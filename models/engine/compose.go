@@ -25,9 +25,6 @@ type composer struct {
 // fail reports a mistake at a key of the recipe.
 func (c *composer) fail(path, msg, hint string) {
 	e := models.FieldError{Path: path, Msg: msg, Hint: hint}
-	if at := c.where("recipe", path); strings.Contains(at, ":") {
-		e.Msg = fmt.Sprintf("%s (%s)", msg, at)
-	}
 	if !slices.Contains(c.errs, e) {
 		c.errs = append(c.errs, e)
 	}

@@ -52,10 +52,7 @@ type tally struct {
 // record needs fails the test.
 func TestParity(t *testing.T) {
 	t.Parallel()
-	c, err := catalog.Embedded()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := embedded(t)
 	known, rules := env.Known(), parityRules()
 	touched := map[string]map[string]bool{} // rule → records
 	for _, r := range rules {

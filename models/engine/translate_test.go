@@ -350,8 +350,11 @@ func layout(r *models.Recipe, gpus int, s settings) ([]models.Worker, error) {
 	for _, role := range []struct {
 		name string
 		of   *models.Role
-	}{{models.RolePrefill, r.Prefill}, {models.RoleDecode, r.Decode}} {
+	}{{models.RolePrefill, r.Prefill}, {models.RoleDecode, r.Decode}, {models.RoleAggregate, r.Aggregate}} {
 		x := role.of
+		if x == nil {
+			continue
+		}
 		shape, err := engine.ShapeOf(x.TP, max(1, x.PP), gpus)
 		if err != nil {
 			return nil, refuse("%s: %v", role.name, err)
@@ -365,7 +368,7 @@ func layout(r *models.Recipe, gpus int, s settings) ([]models.Worker, error) {
 		}
 		for i := range x.Workers {
 			w := models.Worker{ID: fmt.Sprintf("%s-%d", role.name, i), Role: role.name, Index: i,
-				TP: x.TP, PP: 1, EP: max(1, x.EP), DP: 1}
+				TP: x.TP, PP: max(1, x.PP), EP: max(1, x.EP), DP: 1}
 			if x.DPAttention {
 				w.DP = x.TP
 			}

@@ -23,6 +23,9 @@ func (r *run) conclude() result.Result {
 		Looked: r.looked, Leftovers: r.left, Unproven: r.unproven,
 		Waivers: r.plan.Preflight.Waive, Allowed: r.plan.Allowed, Warnings: slices.Concat(r.plan.Warnings, r.warnings),
 	}
+	if len(r.images) == 0 {
+		res.Images = nil
+	}
 	for _, pt := range r.points {
 		res.Points = append(res.Points, pt.rec)
 	}

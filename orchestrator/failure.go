@@ -32,7 +32,7 @@ type failure struct {
 	weak bool
 	// ended says that the agent itself was told to end.
 	ended bool
-	// late failures came while the run was ending anyway.
+	// late failures are those of the teardown itself.
 	late bool
 }
 
@@ -60,13 +60,20 @@ func (r *run) fail(f *failure) {
 	if f.at.IsZero() {
 		f.at = time.Now()
 	}
-	if f.stage == "" {
-		f.stage = r.stageName()
+	f.late = r.stop.begun && !f.weak && f.exit == nil
+	st := r.stage
+	if r.stop.begun && !f.late {
+		st = r.stop.during // it failed by itself, of what the run was doing
+	}
+	if f.stage == "" && st != nil {
+		f.stage = st.name
 	}
 	if f.code == 0 {
-		f.code = r.stageCode()
+		f.code = beginning
+		if st != nil {
+			f.code = st.code
+		}
 	}
-	f.late = r.stop.begun
 	if r.known(f) {
 		return
 	}
@@ -116,8 +123,8 @@ func (f *failure) detail() map[string]any {
 
 // elect picks the cause: the first failure that is neither the effect of another
 // one by its own log, nor what a loss elsewhere looks like; if all are, the first.
-// What failed while the run was ending anyway is the cause only of a run in which
-// nothing else failed.
+// What the teardown could not do is the cause only of a run in which nothing else
+// failed.
 func elect(fs []*failure) (cause *failure, rest []*failure) {
 	if len(fs) == 0 {
 		return nil, nil

@@ -62,6 +62,7 @@ type fakeProc struct {
 	running  bool
 	asked    bool
 	stubborn bool // does not end by TERM
+	silent   bool // nobody says how it ended
 }
 
 type fakeNode struct {
@@ -191,7 +192,7 @@ func (p *fakeProc) log(line string) {
 	_, _ = fmt.Fprintln(f, line)
 	info, _ := f.Stat()
 	_ = f.Close()
-	p.send(deploy.Event{Node: p.node.info.Name, Workload: p.w.ID, Kind: deploy.EventProgress, Log: []string{line}, LogBytes: info.Size()})
+	p.node.report(deploy.Event{Workload: p.w.ID, Kind: deploy.EventProgress, Log: []string{line}, LogBytes: info.Size()})
 }
 
 func (n *fakeNode) Info() deploy.NodeInfo { return n.info }
@@ -205,7 +206,30 @@ func (n *fakeNode) lose(err error) {
 		n.err = err
 		n.mu.Unlock()
 		close(n.done)
+		if err == nil {
+			return
+		}
+		// The lease ends what runs there.
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for _, p := range n.proc {
+			p.mu.Lock()
+			if p.stop != nil {
+				p.stop(nil)
+			}
+			p.mu.Unlock()
+		}
 	})
+}
+
+// report sends an event, unless the node is cut off.
+func (n *fakeNode) report(e deploy.Event) {
+	select {
+	case <-n.done:
+	default:
+		e.Node = n.info.Name
+		n.send(e)
+	}
 }
 
 func (n *fakeNode) Close() error { n.lose(nil); return nil }
@@ -242,7 +266,7 @@ func (n *fakeNode) Create(_ context.Context, w deploy.Workload) (deploy.Receipt,
 		return deploy.Receipt{}, fmt.Errorf("%s exists", w.ID)
 	}
 	n.proc[w.ID] = &fakeProc{cluster: n.cluster, node: n, w: w, done: make(chan struct{})}
-	n.send(deploy.Event{Node: n.info.Name, Workload: w.ID, Kind: deploy.EventCreated})
+	n.report(deploy.Event{Workload: w.ID, Kind: deploy.EventCreated})
 	rec := []deploy.ReceiptVar{{Name: "PATH", Value: []byte("/bin")}}
 	for _, e := range w.Env {
 		v := deploy.ReceiptVar{Name: e.Name, Value: e.Value}
@@ -272,7 +296,7 @@ func (n *fakeNode) Release(_ context.Context, id string) error {
 	if run == nil {
 		return fmt.Errorf("the test has no program for %s", id)
 	}
-	n.send(deploy.Event{Node: n.info.Name, Workload: id, Kind: deploy.EventStarted, PID: 4711})
+	n.report(deploy.Event{Workload: id, Kind: deploy.EventStarted, PID: 4711})
 	go func() {
 		exit := run(ctx, p)
 		p.unlisten()
@@ -289,9 +313,11 @@ func (n *fakeNode) Release(_ context.Context, id string) error {
 		if len(data) > 0 {
 			tail = strings.Split(strings.TrimSpace(string(data)), "\n")
 		}
-		n.send(deploy.Event{Node: n.info.Name, Workload: id, Kind: deploy.EventExited, Exit: &exit, Log: tail})
+		if !p.silent {
+			n.report(deploy.Event{Workload: id, Kind: deploy.EventExited, Exit: &exit, Log: tail})
+		}
 		n.remove(id)
-		n.send(deploy.Event{Node: n.info.Name, Workload: id, Kind: deploy.EventGone})
+		n.report(deploy.Event{Workload: id, Kind: deploy.EventGone})
 	}()
 	return nil
 }
@@ -320,7 +346,7 @@ func (n *fakeNode) Stop(ctx context.Context, id string, grace time.Duration) err
 	p.mu.Unlock()
 	if stop == nil { // held
 		n.remove(id)
-		n.send(deploy.Event{Node: n.info.Name, Workload: id, Kind: deploy.EventGone})
+		n.report(deploy.Event{Workload: id, Kind: deploy.EventGone})
 		return nil
 	}
 	if !stubborn {
@@ -344,16 +370,33 @@ func (n *fakeNode) Stop(ctx context.Context, id string, grace time.Duration) err
 	}
 }
 
-// kill ends a process from outside, as an OOM killer or a user would.
-func (c *cluster) kill(id string) {
+// find gives a process that exists; nil: none.
+func (c *cluster) find(id string) *fakeProc {
 	for _, n := range c.nodes {
 		n.mu.Lock()
 		p := n.proc[id]
 		n.mu.Unlock()
 		if p != nil {
-			p.stop(errKilled)
+			return p
 		}
 	}
+	return nil
+}
+
+// kill ends a process from outside, as an OOM killer or a user would.
+func (c *cluster) kill(id string) {
+	if p := c.find(id); p != nil {
+		p.stop(errKilled)
+	}
+}
+
+// vanish takes a container away from outside, with its shim.
+func (c *cluster) vanish(id string) {
+	p := c.find(id)
+	p.mu.Lock()
+	p.silent = true
+	p.mu.Unlock()
+	p.stop(errKilled)
 }
 
 func (n *fakeNode) Look(context.Context, string, []int) (deploy.Leftovers, error) {
@@ -484,6 +527,7 @@ type fakeRouter struct {
 	port    int
 	members func() string
 	next    atomic.Int64
+	broken  atomic.Bool
 	pairs   [][2]string // host:port of prefill and decode
 	before  func(http.ResponseWriter, *http.Request) bool
 }
@@ -498,6 +542,10 @@ func (f *fakeRouter) run(ctx context.Context, p *fakeProc) deploy.Exit {
 		var req chatRequest
 		if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if f.broken.Load() {
+			_, _ = io.WriteString(w, `{"error":{"message":"No available decode workers (all circuits open or unhealthy)"}}`)
 			return
 		}
 		n := f.next.Add(1)

@@ -1,8 +1,8 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -21,37 +21,43 @@ func (r *run) launch(ctx context.Context, procs []*proc) error {
 	return r.release(ctx, procs)
 }
 
+// create resolves all processes, and only when that succeeds creates any.
 func (r *run) create(ctx context.Context, procs []*proc) error {
-	var bad *failure
-	for _, p := range procs {
-		w, err := r.workload(p)
-		if err != nil {
+	ws := make([]deploy.Workload, len(procs))
+	for i, p := range procs {
+		var err error
+		if ws[i], err = r.workload(p); err != nil {
 			return &failure{what: err.Error(), process: p.ID, node: p.node.name}
 		}
-		if p.node.lost {
-			return &failure{what: fmt.Sprintf("%s cannot be created: its node is lost", p.where()), process: p.ID, node: p.node.name, weak: true}
-		}
-		p.phase = creating
-		conn := p.node.conn
-		spawn(ctx, r, func(ctx context.Context) (deploy.Receipt, error) { return conn.Create(ctx, w) }, func(rec deploy.Receipt, err error) {
-			if err == nil {
-				err = r.accept(p, w, rec)
-			} else {
-				err = &failure{what: fmt.Sprintf("%s could not be created: %v", p.where(), err), process: p.ID, node: p.node.name, logFile: p.logName}
-			}
-			if f, ok := errors.AsType[*failure](err); ok && bad == nil {
-				bad = f
-			}
-		})
+	}
+	var bad error
+	for i, p := range procs {
+		r.createOne(ctx, p, ws[i], func(err error) { bad = cmp.Or(bad, err) })
 	}
 	err := r.await(ctx, waiting{
 		done: func() bool { return bad != nil || all(procs, func(p *proc) bool { return p.phase >= held }) },
 		what: func() string { return "containers with their environment: " + open(procs, held) },
 	})
-	if bad != nil {
-		return bad
-	}
-	return err
+	return cmp.Or(bad, err)
+}
+
+// createOne creates a process; failed hears why it could not be, if the stage is
+// still interested.
+func (r *run) createOne(ctx context.Context, p *proc, w deploy.Workload, failed func(error)) {
+	p.phase, p.inCall = creating, true
+	conn := p.node.conn
+	call(ctx, r, func(ctx context.Context) (deploy.Receipt, error) { return conn.Create(ctx, w) }, func(rec deploy.Receipt, err error) {
+		p.inCall = false
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			failed(&failure{what: fmt.Sprintf("%s could not be created: %v", p.where(), err), process: p.ID, node: p.node.name, logFile: p.logName, weak: p.node.lost})
+		default:
+			if err := r.accept(p, w, rec); err != nil {
+				failed(err)
+			}
+		}
+	})
 }
 
 // accept compares what the process inside sees with the plan.
@@ -71,33 +77,27 @@ func (r *run) accept(p *proc, w deploy.Workload, rec deploy.Receipt) error {
 	return nil
 }
 
+// release lets the programs run.
 func (r *run) release(ctx context.Context, procs []*proc) error {
-	var bad *failure
+	var bad error
 	for _, p := range procs {
 		conn := p.node.conn
 		spawn(ctx, r, func(ctx context.Context) (struct{}, error) { return struct{}{}, conn.Release(ctx, p.ID) }, func(_ struct{}, err error) {
-			if err != nil && bad == nil {
-				bad = &failure{what: fmt.Sprintf("%s could not be started: %v", p.where(), err), process: p.ID, node: p.node.name, logFile: p.logName}
+			if err != nil {
+				bad = cmp.Or(bad, error(&failure{what: fmt.Sprintf("%s could not be started: %v", p.where(), err), process: p.ID, node: p.node.name, logFile: p.logName, weak: p.node.lost}))
+				return
 			}
-			if err == nil {
-				p.phase = max(p.phase, running)
-				if p.released.IsZero() {
-					p.released = time.Now()
-				}
-				if p.moved.IsZero() {
-					p.moved = time.Now()
-				}
-			}
+			p.phase = max(p.phase, running)
+			now := time.Now()
+			p.released = cmp.Or(p.released, now)
+			p.moved = cmp.Or(p.moved, now)
 		})
 	}
 	err := r.await(ctx, waiting{
 		done: func() bool { return bad != nil || all(procs, func(p *proc) bool { return p.phase >= running }) },
 		what: func() string { return "programs to start: " + open(procs, running) },
 	})
-	if bad != nil {
-		return bad
-	}
-	return err
+	return cmp.Or(bad, err)
 }
 
 // stageLaunch starts the workers, all ranks on all nodes at once.

@@ -18,7 +18,16 @@ func spawn[T any](ctx context.Context, r *run, work func(context.Context) (T, er
 	})
 }
 
-// post hands a function to the owner.
+// call is spawn for work that leaves something behind: then runs even when ctx is
+// over, as long as the run is.
+func call[T any](ctx context.Context, r *run, work func(context.Context) (T, error), then func(T, error)) {
+	r.wg.Go(func() {
+		v, err := work(ctx)
+		r.post(r.bg, func() { then(v, err) })
+	})
+}
+
+// post hands a function to the owner, who runs it unless ctx is over by then.
 func (r *run) post(ctx context.Context, fn func()) {
 	select {
 	case r.mail <- func() {

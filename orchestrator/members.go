@@ -129,6 +129,10 @@ func (r *run) probeMembers(ctx context.Context, url string, planned []member) er
 	if err != nil {
 		return err
 	}
+	return judgeMembers(url, a, planned)
+}
+
+func judgeMembers(url string, a answer, planned []member) error {
 	if a.status != http.StatusOK {
 		return fmt.Errorf("GET %s: %s", url, a.text())
 	}

@@ -64,7 +64,10 @@ func (r *run) onLost(n *node, err error) {
 	if len(n.plan) == 0 {
 		return // a spare
 	}
-	if !r.stop.begun {
+	// While a run ends that nothing else spoilt, a node that goes is no failure:
+	// scancel takes the agents away at the same time.
+	count := !r.stop.begun || len(r.failures) > 0
+	if count {
 		r.fail(&failure{what: fmt.Sprintf("node %s is lost: %s", n.where(), why), node: n.name, weak: true})
 	}
 	for _, p := range r.order {
@@ -72,7 +75,7 @@ func (r *run) onLost(n *node, err error) {
 			continue
 		}
 		p.lost = true
-		if !r.stop.begun && !p.mayEnd {
+		if count && !p.mayEnd {
 			r.fail(&failure{what: p.where() + " is lost with its node", process: p.ID, node: n.name, logFile: p.logName, weak: true})
 		}
 	}

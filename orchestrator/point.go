@@ -66,8 +66,12 @@ func (r *run) runPoint(ctx context.Context, pt *point, budget time.Duration) err
 	if err := r.makePointDir(ctx, pt); err != nil {
 		return err
 	}
+	before, err := r.readGenerated(ctx)
+	if err != nil {
+		return err
+	}
 	lctx, cancel := context.WithTimeout(ctx, r.plan.Budgets.Launch.D())
-	err := r.launch(lctx, []*proc{p})
+	err = r.launch(lctx, []*proc{p})
 	cancel()
 	if err != nil {
 		if f, ok := errors.AsType[*failure](err); ok {
@@ -76,7 +80,6 @@ func (r *run) runPoint(ctx context.Context, pt *point, budget time.Duration) err
 		return err
 	}
 	began := time.Now()
-	before := r.watch.generated()
 	pctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
 	err = r.await(pctx, waiting{
@@ -112,13 +115,17 @@ func (r *run) judgePoint(ctx context.Context, pt *point, took time.Duration, bef
 		return err
 	}
 	pt.rec.Files = files
+	after, err := r.readGenerated(ctx)
+	if err != nil {
+		return err
+	}
 	switch {
 	case p.exit.Code != 0 || p.exit.Signal != "" || p.exit.Error != "":
 		r.closePoint(pt, result.PointFailed, p.where()+" "+exitText(p.exit), took)
 	case problem != "":
 		pt.incomplete = true
 		r.closePoint(pt, result.PointFailed, p.where()+" exited with code 0, but "+problem, took)
-	case r.watch.generated().none(before):
+	case after.none(before):
 		r.closePoint(pt, result.PointFailed, p.where()+" exited with code 0, but no decode worker generated a token meanwhile", took)
 	default:
 		r.closePoint(pt, result.PointOK, "", took)

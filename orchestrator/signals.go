@@ -21,7 +21,8 @@ type stopState struct {
 	fast  bool // no grace any more
 	leave bool // return at once
 
-	begun bool // teardown has begun: what ends from now on was asked to
+	begun  bool   // teardown has begun: what ends from now on was asked to
+	during *stage // in which stage it began
 
 	at    time.Time // when it was asked
 	stage string    // and in which stage
@@ -68,7 +69,7 @@ func (r *run) onDeadline() {
 
 func (r *run) ask(code ExitCode, why string) {
 	for _, f := range r.failures {
-		r.stop.after = r.stop.after || !f.weak
+		r.stop.after = r.stop.after || !f.weak && !f.late
 	}
 	r.stop.code, r.stop.why, r.stop.at, r.stop.stage = code, why, time.Now(), r.stageName()
 	r.emit(events.Event{Kind: events.Signal, Msg: "asked to end by " + why + ": stopping gracefully; a second signal skips the grace, a third leaves at once"})

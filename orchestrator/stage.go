@@ -120,10 +120,3 @@ func (r *run) stageName() string {
 	}
 	return r.stage.name
 }
-
-func (r *run) stageCode() ExitCode {
-	if r.stage == nil {
-		return beginning
-	}
-	return r.stage.code
-}

@@ -73,7 +73,7 @@ func (r *run) stageAgents(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	return failf("%s of %d reached, the plan needs %d: %s", plural(joined, "node"), len(r.nodes), need, r.whyMissing())
+	return failf("the plan needs %s of the allocation's %d, and not enough can be reached: %s", plural(need, "node"), len(r.nodes), r.whyMissing(closed))
 }
 
 // needed is how many nodes the plan needs at least. With the local launcher all
@@ -130,10 +130,14 @@ func (n *node) why() string {
 	return "its agent did not connect"
 }
 
-func (r *run) whyMissing() string {
+// whyMissing says why nodes did not join; those that may still come are left out
+// unless all of them had their chance.
+func (r *run) whyMissing(all bool) string {
 	var parts []string
 	for _, n := range r.missing() {
-		parts = append(parts, n.name+": "+n.why())
+		if all || n.err != nil || n.lost {
+			parts = append(parts, n.name+": "+n.why())
+		}
 	}
 	return strings.Join(parts, "; ")
 }

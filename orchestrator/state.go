@@ -76,7 +76,8 @@ type proc struct {
 	mayEnd bool
 	lost   bool // went with its node
 
-	stops    int // stop calls under way
+	inCall   bool // a call to create it is under way
+	stops    int  // stop calls under way
 	stopping bool
 	stopErr  error
 }

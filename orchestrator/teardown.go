@@ -24,7 +24,7 @@ const (
 // teardown ends everything, whatever happened before, each step in bounded time:
 // stop, collect, look, and close the connections.
 func (r *run) teardown() {
-	r.stop.begun = true
+	r.stop.begun, r.stop.during = true, r.stage
 	r.stopWatch()
 	why := "the run is done"
 	switch {
@@ -49,6 +49,22 @@ func (r *run) teardown() {
 		r.runStage(s, r.bg)
 	}
 	r.stage = nil
+	r.awaitSignal()
+}
+
+// signalTime is how long a run that ended by what a cancellation looks like waits
+// for the signal that says so. A scheduler's signals reach agents, processes and
+// controller in no order.
+const signalTime = time.Second
+
+func (r *run) awaitSignal() {
+	if r.stop.asked() || len(r.failures) == 0 || !all(r.failures, func(f *failure) bool { return f.weak || f.late }) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.bg, signalTime)
+	defer cancel()
+	// No signal is the usual case: then it was no cancellation.
+	_ = r.await(ctx, waiting{done: r.stop.asked, what: func() string { return "a signal" }, through: true})
 }
 
 // sinceCause is the time from the first failure to now.
@@ -75,6 +91,7 @@ func tier(p *proc) int {
 func (r *run) stageStop(ctx context.Context) error {
 	r.stop.deadline = time.Now().Add(r.plan.Budgets.Grace.D())
 	r.stop.ctx = ctx
+	r.awaitCalls(ctx)
 	for t := range 3 {
 		if err := r.await(ctx, waiting{
 			done:    func() bool { return r.tierDone(t - 1) },
@@ -98,6 +115,21 @@ func (r *run) stageStop(ctx context.Context) error {
 		through: true,
 	})
 	return r.notStopped(err)
+}
+
+// callTime is how long a stop waits for calls to create something, whose stage is
+// over and whose context has ended: a stop that overtook them would find nothing.
+const callTime = 2 * time.Second
+
+func (r *run) awaitCalls(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	// A call that does not return is stopped like everything else.
+	_ = r.await(ctx, waiting{
+		done:    func() bool { return all(r.order, func(p *proc) bool { return !p.inCall }) },
+		what:    func() string { return "calls to return" },
+		through: true,
+	})
 }
 
 // tierDone says that nothing of the tiers up to t is left, or that they had

@@ -23,8 +23,6 @@ type watched struct {
 	ranks  []*proc
 	silent since // since when it does not answer
 	stall  stall
-	tokens float64 // last count of generated tokens
-	counts bool    // it has such a counter
 	decode bool
 }
 
@@ -143,7 +141,11 @@ const deafWarn = "warn"
 // watchMembers notices when the router no longer uses the planned workers: then
 // what is measured is not what was planned.
 func (r *run) watchMembers(ctx context.Context, url string, planned []member) {
-	err := r.probeMembers(ctx, url, planned)
+	a, err := r.get(ctx, url, r.pace.Probe)
+	if err != nil {
+		return // no answer says nothing of the list: watchHealth sees to that
+	}
+	err = judgeMembers(url, a, planned)
 	r.post(ctx, func() {
 		m := &r.watch.members
 		m.set(err)
@@ -167,7 +169,6 @@ func (r *run) watchTokens(ctx context.Context, s *watched, base string) {
 		if !ok {
 			return
 		}
-		s.tokens, s.counts = tokens, true
 		switch {
 		case !s.decode || !counts || inFlight == 0 || tokens != s.stall.tokens:
 			s.stall = stall{at: time.Now(), tokens: tokens}
@@ -183,15 +184,29 @@ type generated struct {
 	known  bool
 }
 
-// generated adds up what the last rounds of watching read.
-func (w *watcher) generated() generated {
+// readGenerated asks the decode workers now.
+func (r *run) readGenerated(ctx context.Context) (generated, error) {
 	var g generated
-	for _, s := range w.workers {
-		if s.decode && s.counts {
-			g.tokens, g.known = g.tokens+s.tokens, true
+	open, counted, all := 0, 0, 0
+	for i := range r.plan.Workers {
+		w := &r.plan.Workers[i]
+		if w.Role == models.RolePrefill {
+			continue
 		}
+		open++
+		all++
+		base := r.workerURL(w)
+		spawn(ctx, r, func(ctx context.Context) (counters, error) { return r.scrape(ctx, base) }, func(c counters, _ error) {
+			open--
+			if n, ok := c.tokens(); ok { // without metrics nothing is known
+				g.tokens += n
+				counted++
+			}
+		})
 	}
-	return g
+	err := r.await(ctx, waiting{done: func() bool { return open == 0 }, what: func() string { return "the decode workers' counters" }})
+	g.known = counted == all
+	return g, err
 }
 
 // none says that surely no token was generated since before.

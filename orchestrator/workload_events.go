@@ -86,10 +86,15 @@ func (r *run) onExited(p *proc, e deploy.Event) {
 	ev := p.event(events.ProcessExited, p.where()+" "+exitText(p.exit))
 	ev.Detail = map[string]any{"code": p.exit.Code, "signal": p.exit.Signal, "asked": p.asked || p.exit.Asked, "oom": p.exit.OOM, "log": e.Log}
 	r.emit(ev)
-	if p.asked || p.mayEnd && !p.node.ended {
-		return
+	switch {
+	case p.asked && p.exit.Asked, p.mayEnd && !p.node.ended:
+	case r.stop.begun && len(r.failures) == 0:
+		// The work was done, or the run was asked to end, and this one was quicker
+		// than its stop.
+		r.warn(p.warning(p.where() + " " + exitText(p.exit) + " before it was stopped"))
+	default:
+		r.fail(r.exitFailure(p))
 	}
-	r.fail(r.exitFailure(p))
 }
 
 // exitFailure is the failure of a process that ended unasked.

@@ -26,7 +26,7 @@ func Table(p *models.Plan) string {
 	line("workers", workersLine(p))
 	line("router", routerLine(p))
 	line("client", clientLine(p))
-	line("time limit", fmt.Sprintf("%s; %s", p.Slurm.TimeLimit, budgetLine(p)))
+	line("time limit", short(p.Slurm.TimeLimit)+"; "+budgetLine(p))
 	line("exclusions", excludeLine(p))
 	_ = w.Flush()
 

@@ -1,7 +1,9 @@
 package env
 
 import (
+	"bytes"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -311,15 +313,12 @@ func TestOldLauncherNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := regexp.MustCompile(`"((?:SGLANG|VLLM|MORI|ATOM|AITER|HSA|HIP|NCCL|UCX|GLOO|TORCH|ROCM|AIPERF|TRITON|GPU|SAFETENSORS)_[A-Z0-9_]+)": ?"`)
 	for _, file := range records {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range set.FindAllSubmatch(data, -1) {
-			names = append(names, string(m[1]))
-		}
+		names = append(names, jsonKeys(data)...)
 	}
 	slices.Sort(names)
 	// These are internal to the old scripts' own plumbing: how they find
@@ -334,6 +333,33 @@ func TestOldLauncherNames(t *testing.T) {
 			t.Errorf("%s is not known", n)
 		}
 	}
+}
+
+// jsonKeys lists the keys of JSON text that look like a variable of an engine or
+// its libraries. A regular expression takes seconds for the records.
+func jsonKeys(data []byte) []string {
+	prefixes := []string{"SGLANG_", "VLLM_", "MORI_", "ATOM_", "AITER_", "HSA_", "HIP_", "NCCL_", "UCX_", "GLOO_", "TORCH_",
+		"ROCM_", "AIPERF_", "TRITON_", "GPU_", "SAFETENSORS_"}
+	seen := map[string]bool{}
+	for rest := data; ; {
+		i := bytes.IndexByte(rest, '"')
+		if i < 0 {
+			break
+		}
+		rest = rest[i+1:]
+		end := bytes.IndexByte(rest, '"')
+		if end < 0 {
+			break
+		}
+		if end+1 < len(rest) && rest[end+1] == ':' && end < 80 {
+			key := string(rest[:end])
+			if ValidName(key) && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) }) {
+				seen[key] = true
+			}
+			rest = rest[end+1:]
+		}
+	}
+	return slices.Collect(maps.Keys(seen))
 }
 
 func BenchmarkKnown(b *testing.B) {

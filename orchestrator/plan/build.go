@@ -104,6 +104,9 @@ func (b *builder) build() {
 	p.Files = append([]models.InputFile{}, b.in.Files...)
 	p.Allowed = r.Allow
 
+	if len(r.Sweep) > 0 {
+		b.fail("sweep", fmt.Sprintf("the recipe is a sweep over %s, and a plan is one run", plural(len(r.Sweep), "key")), "plan each of its runs (models.ExpandSweep)")
+	}
 	b.checkLauncher()
 	b.checkNames()
 	b.checkText()

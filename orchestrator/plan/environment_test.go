@@ -267,7 +267,7 @@ func TestForwardWarns(t *testing.T) {
 	t.Parallel()
 	in := inputs(t)
 	parse(t, &in, with(recipeText, "env: {MORI_RDMA_TC: 104}", "forward: [MORI_RDMA_TC, PATH, SLURM_JOB_ID, NCCL_DEBUG, 'UCX_*']"), siteText)
-	in.SubmitEnv = []string{"MORI_RDMA_TC=96", "PATH=/usr/bin", "SLURM_JOB_ID=7", "HICACHE_RATIO=3", "VLLM_X=1", "HOME=/home/u", "TP=8", "KEEP_LOGS=1"}
+	in.SubmitEnv = []string{"MORI_RDMA_TC=96", "PATH=/usr/bin", "SLURM_JOB_ID=7", "HICACHE_RATIO=3", "VLLM_X=1", "HOME=/home/u", "TP=8", "KEEP_LOGS=1", "ROCR_VISIBLE_DEVICES=0,1"}
 	in.Understood = []string{"HICACHE_RATIO"}
 	p := build(t, in).Plan
 	want := []string{

@@ -140,7 +140,8 @@ func (b *builder) unforwarded() {
 	}
 	var left []string
 	for name := range b.submit {
-		if b.known.LooksOurs(name) && !carried[name] && !slices.Contains(b.in.Understood, name) {
+		// Slurm sets masks in every allocation; a run never takes them over.
+		if b.known.LooksOurs(name) && !carried[name] && !masks(name) && !slices.Contains(b.in.Understood, name) {
 			left = append(left, name)
 		}
 	}

@@ -186,6 +186,17 @@ func TestRolesMakeARun(t *testing.T) {
 	}
 }
 
+// TestSweepIsNoPlan: the axes of a sweep are not ignored.
+func TestSweepIsNoPlan(t *testing.T) {
+	t.Parallel()
+	in := inputs(t)
+	in.Recipe.Sweep = []models.SweepAxis{{Key: "prefill.tp", Values: []models.Scalar{"4", "8"}}}
+	_, err := Build(in)
+	if d := cmp.Diff([]string{"the recipe is a sweep over 1 key, and a plan is one run"}, messages(err)); d != "" {
+		t.Error(d)
+	}
+}
+
 // TestLocalNodesAllowed: the rule that a local run fits on its host can be
 // broken knowingly, and that stays visible.
 func TestLocalNodesAllowed(t *testing.T) {

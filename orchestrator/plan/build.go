@@ -105,7 +105,7 @@ func (b *builder) build() {
 	p.Allowed = r.Allow
 
 	if len(r.Sweep) > 0 {
-		b.fail("sweep", fmt.Sprintf("the recipe is a sweep over %s, and a plan is one run", plural(len(r.Sweep), "key")), "plan each of its runs (models.ExpandSweep)")
+		b.fail("sweep", fmt.Sprintf("the recipe is a sweep over %s, and a plan is one run", plural(len(r.Sweep), "key")), "use disagg sweep, or take the axes out")
 	}
 	b.checkLauncher()
 	b.checkNames()

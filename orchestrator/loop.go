@@ -50,6 +50,7 @@ type waiting struct {
 // await runs the owner's loop until w is done, the run is ending, or ctx is over;
 // then the failure says what was waited for.
 func (r *run) await(ctx context.Context, w waiting) error {
+	began := time.Now()
 	for {
 		if r.stop.leave {
 			return errLeave
@@ -60,7 +61,7 @@ func (r *run) await(ctx context.Context, w waiting) error {
 		if w.done() {
 			return nil
 		}
-		r.say(w.what)
+		r.say(w.what, began)
 		select {
 		case fn := <-r.mail:
 			fn()
@@ -94,10 +95,10 @@ func (r *run) outOfTime(what string) *failure {
 	return failf("stage %s did not end within %s: still waiting for %s", r.stage.name, took, what)
 }
 
-// say emits what the run waits for when that changes, not more often than it can
-// be read.
-func (r *run) say(what func() string) {
-	if r.stage == nil || time.Since(r.waitingSince) < time.Second {
+// say emits what the run waits for once that takes longer than a moment, and when
+// it changes, not more often than it can be read.
+func (r *run) say(what func() string, since time.Time) {
+	if r.stage == nil || time.Since(since) < sayEvery || time.Since(r.waitingSince) < sayEvery {
 		return
 	}
 	text := what()
@@ -107,6 +108,9 @@ func (r *run) say(what func() string) {
 	r.lastWaiting, r.waitingSince = text, time.Now()
 	r.emit(events.Event{Kind: events.StageWaiting, Msg: "waiting for " + text})
 }
+
+// sayEvery is the least time between two events of what is waited for.
+const sayEvery = time.Second
 
 // beat is what happens every second.
 func (r *run) beat() {

@@ -77,7 +77,7 @@ func Run(ctx context.Context, o Options) (result.Result, error) {
 	bg, end := context.WithCancel(context.WithoutCancel(ctx))
 	r.bg = bg
 	defer end()
-	r.emit(events.Event{Kind: events.RunStarted, Msg: fmt.Sprintf("run %s: %d nodes, launcher %s, engine %s, model %s", r.id, len(o.Nodes), r.plan.Launcher, r.plan.Engine, r.plan.Model.Name), Detail: map[string]any{"tool": o.Version, "job": o.Job, "nodes": o.Nodes}})
+	r.emit(events.Event{Kind: events.RunStarted, Msg: fmt.Sprintf("run %s: %s, launcher %s, engine %s, model %s", r.id, plural(len(o.Nodes), "node"), r.plan.Launcher, r.plan.Engine, r.plan.Model.Name), Detail: map[string]any{"tool": o.Version, "job": o.Job, "nodes": o.Nodes}})
 	r.watchCaller(ctx)
 	r.watchScheduler()
 

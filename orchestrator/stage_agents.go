@@ -76,10 +76,13 @@ func (r *run) stageAgents(ctx context.Context) error {
 	return failf("the plan needs %s of the allocation's %d, and not enough can be reached: %s", plural(need, "node"), len(r.nodes), r.whyMissing(closed))
 }
 
-// needed is how many nodes the plan needs at least. With the local launcher all
-// plan nodes are this host.
+// oneHost says that all nodes are this host, whatever they are called.
+func (r *run) oneHost() bool { return r.plan.Launcher == models.LauncherLocal }
+
+// needed is how many nodes the plan needs at least. On one host any number will
+// do.
 func (r *run) needed() int {
-	if r.plan.Launcher == models.LauncherLocal {
+	if r.oneHost() {
 		return 1
 	}
 	return r.plan.Topology.Nodes

@@ -28,21 +28,20 @@ func (r *run) placeNodes() error {
 	for _, n := range r.nodes {
 		n.plan = nil
 	}
+	var usable []*node
+	for _, n := range r.nodes {
+		if n.usable() {
+			usable = append(usable, n)
+		}
+	}
+	if len(usable) < r.needed() {
+		return failf("the plan needs %s, and only %d are left: %s", plural(r.needed(), "node"), len(usable), r.whyUnfit())
+	}
 	r.place = make([]*node, r.plan.Topology.Nodes)
-	next := 0
 	for i := range r.place {
-		for next < len(r.nodes) && !r.nodes[next].usable() {
-			next++
-		}
-		if next == len(r.nodes) {
-			return failf("no node is left for plan node %d of %d: %s", i, len(r.place), r.whyUnfit())
-		}
-		n := r.nodes[next]
+		n := usable[i%len(usable)] // only on one host are there fewer than plan nodes
 		r.place[i] = n
 		n.plan = append(n.plan, i)
-		if r.plan.Launcher != models.LauncherLocal {
-			next++
-		}
 	}
 	if err := r.checkAddresses(); err != nil {
 		return err
@@ -52,7 +51,7 @@ func (r *run) placeNodes() error {
 	for i, n := range r.place {
 		rows = append(rows, fmt.Sprintf("%d=%s(%s)", i, n.name, n.info.Addr))
 	}
-	r.emit(events.Event{Kind: events.StageWaiting, Msg: "plan nodes placed: " + strings.Join(rows, " ")})
+	r.emit(events.Event{Kind: events.Placed, Msg: "plan nodes placed: " + strings.Join(rows, " ")})
 	return nil
 }
 
@@ -84,6 +83,9 @@ func (r *run) checkAddresses() error {
 		a, err := netip.ParseAddr(n.info.Addr)
 		if err != nil {
 			return failf("node %s gave no usable address (%q on interface %q); it has %s", n.where(), n.info.Addr, n.info.Interface, showAddrs(n.info.Addrs))
+		}
+		if r.oneHost() {
+			continue
 		}
 		if len(r.used()) > 1 && (a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified()) {
 			return failf("node %s gave address %s, which other nodes cannot reach; set network.interface of the site to an interface with a routable address", n.where(), a)

@@ -25,7 +25,7 @@ func (r *run) stageRouter(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(p.released)
-	e := p.event(events.ProcessReady, fmt.Sprintf("router %s is ready after %s", p.where(), took.Round(time.Millisecond)))
+	e := p.event(events.ProcessReady, fmt.Sprintf("%s is ready after %s", p.where(), took.Round(time.Millisecond)))
 	e.Detail = map[string]any{"seconds": took.Seconds(), "url": base}
 	r.emit(e)
 

@@ -22,6 +22,7 @@ const (
 
 	NodeJoined Kind = "node_joined" // Detail: host, addr, interface
 	NodeLost   Kind = "node_lost"
+	Placed     Kind = "placed" // Msg says which node stands for which plan node
 
 	ProcessCreated  Kind = "process_created"  // container or process group up, program held
 	ProcessEnv      Kind = "process_env"      // environment inside equals the plan; Detail: variables

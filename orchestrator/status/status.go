@@ -1,0 +1,91 @@
+// Package status tells how a run is going, from its event log and, once it has
+// ended, its result. It is pure: the same log, result and time give the same
+// summary.
+package status
+
+import (
+	"time"
+
+	"github.com/disagg/disagg/orchestrator/events"
+	"github.com/disagg/disagg/orchestrator/result"
+)
+
+// State is where a run is, in one word.
+type State string
+
+// The states of a run.
+const (
+	Waiting State = "waiting" // no controller has taken it yet
+	Running State = "running"
+	Ending  State = "ending" // the teardown has begun
+	Ended   State = "ended"  // there is a result
+	// Silent: the controller has said nothing for longer than it ever does. It is
+	// gone, or cannot write; the run has no result.
+	Silent State = "silent"
+)
+
+// silentAfter is how long a controller that is there never is silent.
+const silentAfter = 3 * events.AliveEvery
+
+// Summary is how a run is going.
+type Summary struct {
+	Run   string `json:"run,omitempty"`
+	State State  `json:"state"`
+	// Stage is the stage that runs and Waiting what it waits for.
+	Stage    string        `json:"stage,omitempty"`
+	InStage  time.Duration `json:"in_stage,omitempty"`
+	Waiting  string        `json:"waiting,omitempty"`
+	Started  time.Time     `json:"started,omitzero"`
+	LastSeen time.Time     `json:"last_seen,omitzero"`
+	Elapsed  time.Duration `json:"elapsed,omitempty"`
+
+	Stages    []Stage   `json:"stages,omitempty"`
+	Nodes     []Node    `json:"nodes,omitempty"`
+	Processes []Process `json:"processes,omitempty"`
+	Points    []Point   `json:"points,omitempty"`
+	Warnings  []string  `json:"warnings,omitempty"`
+	// Trouble is why the run is ending, or ended, badly; empty: it is not.
+	Trouble string `json:"trouble,omitempty"`
+	// Diagnosis explains the trouble, where a log line did.
+	Diagnosis string `json:"diagnosis,omitempty"`
+	Remedy    string `json:"remedy,omitempty"`
+
+	Outcome  result.Outcome `json:"outcome,omitempty"`
+	ExitCode *int           `json:"exit_code,omitempty"` // nil: not ended
+}
+
+// Stage is one stage that has begun.
+type Stage struct {
+	Name    string  `json:"name"`
+	Status  string  `json:"status"` // running, ok, failed, skipped, cancelled
+	Seconds float64 `json:"seconds"`
+	Note    string  `json:"note,omitempty"`
+}
+
+// Node is one node that has joined, or was lost.
+type Node struct {
+	Name string `json:"name"`
+	Host string `json:"host,omitempty"`
+	Addr string `json:"addr,omitempty"`
+	Lost string `json:"lost,omitempty"` // why
+}
+
+// Process is one process that has been created.
+type Process struct {
+	ID       string        `json:"id"`
+	Node     string        `json:"node"`
+	State    string        `json:"state"` // created, running, ready, exited, gone
+	Since    time.Duration `json:"since"` // in this state
+	Log      string        `json:"log,omitempty"`
+	LogBytes int64         `json:"log_bytes,omitempty"`
+	RSSBytes int64         `json:"rss_bytes,omitempty"`
+	LastLine string        `json:"last_line,omitempty"`
+	Exit     string        `json:"exit,omitempty"` // how it ended
+}
+
+// Point is one client point, or the evaluation, that has ended.
+type Point struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Note   string `json:"note,omitempty"`
+}

@@ -172,7 +172,8 @@ type Router struct {
 	Process
 	Kind string `json:"kind"` // sglang, vllm, moriio, atom
 	Port int    `json:"port"`
-	// ReadyPath answers 200 when the router can route.
+	// ReadyPath answers 200 when the router can route; empty: the router has no
+	// such path, so an accepted connection and the canary must do.
 	ReadyPath string `json:"ready_path"`
 	// MembersPath lists workers; empty: the router has no such endpoint.
 	MembersPath string `json:"members_path,omitempty"`

@@ -31,9 +31,6 @@ type Input struct {
 	Launcher string
 	// ModelPath is where processes see the weights.
 	ModelPath string
-	// RouterPort is where clients reach the router; zero: the recipe's or the
-	// engine's default.
-	RouterPort int
 	// Where says where a key of the recipe or the site is set, for origins:
 	// Where("recipe", "prefill.env.X") is "recipe:FILE:LINE". Nil: origins are
 	// "recipe" and "site".

@@ -10,9 +10,6 @@ import (
 	"github.com/disagg/disagg/models/catalog"
 )
 
-// routerPort is where clients reach a router unless the recipe says otherwise.
-const routerPort = 30000
-
 // routerSpec returns what the recipe says of the router.
 func (c *composer) routerSpec() *models.RouterSpec {
 	if c.in.Recipe.Router == nil {
@@ -23,13 +20,10 @@ func (c *composer) routerSpec() *models.RouterSpec {
 
 // frontPort returns the port that clients use.
 func (c *composer) frontPort() int {
-	switch {
-	case c.in.RouterPort != 0:
-		return c.in.RouterPort
-	case c.routerSpec().Port != 0:
-		return c.routerSpec().Port
+	if p := c.routerSpec().Port; p != 0 {
+		return p
 	}
-	return routerPort
+	return models.DefaultRouterPort
 }
 
 // routerDraft starts the router's process with the catalog's settings.

@@ -178,7 +178,7 @@ func (c *composer) vllmRouter() {
 		c.policies(d)
 		c.texts(d, c.routerSpec().Flags, "router.flags", "")
 		c.finishRouter(d, kind, []string{"vllm-router"}, models.Router{
-			ReadyPath: "/health", Process: models.Process{Ports: discovery}})
+			ReadyPath: "/health", MembersPath: "/workers", Process: models.Process{Ports: discovery}})
 	case transferMoRIIO:
 		// It has one policy, listens for workers on the port above, and has no
 		// path for health.

@@ -10,19 +10,20 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxAliased bounds the nodes that aliases may multiply a file to; far above
-// any real file, far below what would hurt.
-const maxAliased = 100_000
+// maxValues bounds what is read of one file. Aliases can multiply a small file
+// beyond all memory; real files stay far below.
+const maxValues = 200_000
 
 // value reads node n into v.
 func (d *Document) value(path string, n *yaml.Node, v reflect.Value) {
+	if d.values++; d.values >= maxValues {
+		if d.values == maxValues {
+			d.failNode(n, path, fmt.Sprintf("the file has more than %d values, aliases counted", maxValues), "split it, or write fewer aliases")
+		}
+		return
+	}
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
-		d.aliased += 1 + len(n.Content)
-		if d.aliased > maxAliased {
-			d.failNode(n, path, "aliases multiply this value too often", "write the values out")
-			return
-		}
 	}
 	d.place(path, n)
 	if !coreTag(n) {
@@ -84,7 +85,7 @@ func (d *Document) pairs(path string, n *yaml.Node, f func(key *yaml.Node, at st
 		case first[k.Value] != nil:
 			p := first[k.Value]
 			d.failNode(k, at, fmt.Sprintf("the key %q is here a second time; the first is at %s",
-				k.Value, Position{File: d.src.file, Line: p.Line, Col: p.Column}), "keep one of them")
+				shorten(k.Value), Position{File: d.src.file, Line: p.Line, Col: p.Column}), "keep one of them")
 			continue
 		}
 		first[k.Value] = k
@@ -121,7 +122,7 @@ func (d *Document) structure(path string, n *yaml.Node, v reflect.Value) {
 
 // unknown reports a key that the struct does not have.
 func (d *Document) unknown(path, at string, k *yaml.Node, names []string) {
-	e := FieldError{Line: k.Line, Col: k.Column, Path: at, Msg: fmt.Sprintf("unknown key %q", k.Value)}
+	e := FieldError{Line: k.Line, Col: k.Column, Path: at, Msg: fmt.Sprintf("unknown key %q", shorten(k.Value))}
 	if path != "" {
 		e.Msg += " in " + path
 	}
@@ -158,6 +159,9 @@ func (d *Document) list(path string, n *yaml.Node, v reflect.Value) {
 	}
 	s := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, item := range n.Content {
+		if d.values >= maxValues {
+			break
+		}
 		d.value(Index(path, i), item, s.Index(i))
 	}
 	v.Set(s)
@@ -211,11 +215,11 @@ const wholeNumber = "a whole number"
 func parseInt(s string, bits int) (int64, error) {
 	digits := strings.TrimPrefix(s, "-")
 	if digits == "" || strings.Trim(digits, "0123456789") != "" || len(digits) > 1 && digits[0] == '0' {
-		return 0, fmt.Errorf("%q is not a whole number in decimal digits", s)
+		return 0, fmt.Errorf("%q is not a whole number in decimal digits", shorten(s))
 	}
 	i, err := strconv.ParseInt(s, 10, bits)
 	if err != nil {
-		return 0, fmt.Errorf("%s is out of range", s)
+		return 0, fmt.Errorf("%s is out of range", shorten(s))
 	}
 	return i, nil
 }

@@ -280,6 +280,32 @@ func TestFurtherMistakes(t *testing.T) {
 	}
 }
 
+func TestAliasesCannotMultiplyAFile(t *testing.T) {
+	t.Parallel()
+	text := "parts: &p\n" + strings.Repeat("- {tp: 1}\n", 1000) + "env: {}\n"
+	if _, _, es := decode(t, text); es != nil {
+		t.Fatal(es)
+	}
+	text = "words: &w [" + strings.Repeat("a,", 1000) + "]\nlists:\n" + strings.Repeat("- *w\n", 1000)
+	var v struct {
+		Words []string   `yaml:"words"`
+		Lists [][]string `yaml:"lists"`
+	}
+	_, err := Decode("f.yaml", []byte(text), &v)
+	var es FieldErrors
+	if !errors.As(err, &es) || len(es) != 1 || es[0].Msg != "the file has more than 200000 values, aliases counted" {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestEndlessMistakes(t *testing.T) {
+	t.Parallel()
+	_, _, es := decode(t, strings.Repeat("name: a\n", 2000))
+	if len(es) != maxMistakes+1 || es[maxMistakes].Msg != "there are more than 500 mistakes; the others are not shown" {
+		t.Errorf("%d mistakes, the last is %v", len(es), es[len(es)-1])
+	}
+}
+
 func TestHeader(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

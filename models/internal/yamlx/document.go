@@ -22,8 +22,8 @@ type Document struct {
 	failed map[string]bool
 	// rootType is the struct decoded into, to tell where a misplaced key belongs.
 	rootType reflect.Type
-	// aliased counts the nodes reached through aliases.
-	aliased int
+	// values counts what has been read, aliases followed.
+	values int
 }
 
 // Decode reads the one document in data into the struct that into points to.
@@ -152,7 +152,17 @@ func (d *Document) failNode(n *yaml.Node, path, msg, hint string) {
 	d.add(FieldError{Line: n.Line, Col: n.Column, Path: path, Msg: msg, Hint: hint})
 }
 
+// maxMistakes bounds what is shown of one file. A file with more of them has one
+// that is behind most of the others.
+const maxMistakes = 500
+
 func (d *Document) add(e FieldError) {
+	if len(d.errs) >= maxMistakes {
+		if len(d.errs) > maxMistakes {
+			return
+		}
+		e = FieldError{Line: e.Line, Col: e.Col, Msg: fmt.Sprintf("there are more than %d mistakes; the others are not shown", maxMistakes)}
+	}
 	e.File = d.src.file
 	e.Line, e.Col = d.src.clamp(e.Line, e.Col)
 	e.Snippet = d.src.snippet(e.Line, e.Col)

@@ -6,6 +6,9 @@ import "strings"
 // when none is close. Case, '-', '_' and blanks do not count; of equally close
 // names the first wins.
 func Nearest(word string, names []string) string {
+	if len(word) > maxWord {
+		return ""
+	}
 	w := fold(word)
 	best, bestAt := "", max(1, len(w)/3)+1
 	for _, name := range names {
@@ -15,6 +18,9 @@ func Nearest(word string, names []string) string {
 	}
 	return best
 }
+
+// maxWord bounds what can be a misspelt name, in bytes.
+const maxWord = 200
 
 func fold(s string) []rune {
 	return []rune(strings.Map(func(r rune) rune {

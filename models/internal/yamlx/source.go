@@ -9,8 +9,9 @@ import (
 
 // source is the text of a file, for snippets.
 type source struct {
-	file  string
-	lines []string
+	file   string
+	lines  []string
+	widths []int // of the lines, in characters
 }
 
 // newSource splits data where the YAML library ends lines, so that its line
@@ -36,13 +37,17 @@ func newSource(file string, data []byte) source {
 	if start < len(text) || len(lines) == 0 {
 		lines = append(lines, text[start:])
 	}
-	return source{file: file, lines: lines}
+	widths := make([]int, len(lines))
+	for i, l := range lines {
+		widths[i] = utf8.RuneCountInString(l)
+	}
+	return source{file: file, lines: lines, widths: widths}
 }
 
 // clamp moves a place into the file.
 func (s source) clamp(line, col int) (int, int) {
 	line = min(max(line, 1), len(s.lines))
-	return line, min(max(col, 1), utf8.RuneCountInString(s.lines[line-1])+1)
+	return line, min(max(col, 1), s.widths[line-1]+1)
 }
 
 // snippetWidth is how much of a line a snippet shows; long enough for a flag

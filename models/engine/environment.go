@@ -93,23 +93,17 @@ func (c *composer) fabric(d *draft, w *models.Worker) {
 	if w.Role == models.RoleAggregate && len(w.Ranks) == 1 {
 		return // nothing leaves the node
 	}
-	switch c.in.Recipe.Engine {
-	case SGLang:
-		e.fact("NCCL_IB_HCA", "@{self.rdma}")
-		e.fact("NCCL_SOCKET_IFNAME", "@{self.if}")
-		e.fact("GLOO_SOCKET_IFNAME", "@{self.if}")
-		for _, user := range []string{"MORI_RDMA", "MORI_IO"} {
-			e.fact(user+"_TC", "@{self.tc}")
-			e.fact(user+"_SL", "@{self.sl}")
-		}
-	case VLLM:
-		e.fact("NCCL_IB_HCA", "@{self.rdma}")
-		e.fact("NCCL_SOCKET_IFNAME", "@{self.if}")
-		e.fact("GLOO_SOCKET_IFNAME", "@{self.if}")
-		for _, user := range []string{"MORI_RDMA", "MORI_IO"} {
-			e.fact(user+"_TC", "@{self.tc}")
-			e.fact(user+"_SL", "@{self.sl}")
-		}
+	if c.in.Recipe.Engine == ATOM {
+		return // its KV transfer finds devices and classes itself
+	}
+	e.fact("NCCL_IB_HCA", "@{self.rdma}")
+	e.fact("NCCL_SOCKET_IFNAME", "@{self.if}")
+	e.fact("GLOO_SOCKET_IFNAME", "@{self.if}")
+	for _, user := range []string{"MORI_RDMA", "MORI_IO"} {
+		e.fact(user+"_TC", "@{self.tc}")
+		e.fact(user+"_SL", "@{self.sl}")
+	}
+	if c.in.Recipe.Engine == VLLM {
 		e.fact("UCX_NET_DEVICES", "@{self.rdma.0}:1")
 		e.fact("UCX_IB_TRAFFIC_CLASS", "@{self.tc}")
 		e.fact("UCX_IB_SL", "@{self.sl}")

@@ -33,7 +33,6 @@ func (c *composer) mooncakeMaster(o *offload) {
 		return
 	}
 	m := o.Mooncake
-	d := &draft{scope: "service", environ: environment{}}
 	n := strconv.Itoa
 	words := []string{"mooncake_master",
 		"--enable_http_metadata_server=true",
@@ -47,7 +46,7 @@ func (c *composer) mooncakeMaster(o *offload) {
 	}
 	c.out.Services = append(c.out.Services, models.Process{
 		ID: "mooncake-master", Scope: "service", Node: 0,
-		Image: firstText(m.Image, c.in.Recipe.Image), Argv: words, Env: d.environ.list(),
+		Image: firstText(m.Image, c.in.Recipe.Image), Argv: words, Env: []models.EnvVar{},
 		Ports: []models.Port{{Name: "rpc", Number: m.MasterPort}, {Name: "metadata", Number: m.MetadataPort}, {Name: "metrics", Number: m.MetricsPort}},
 	})
 }

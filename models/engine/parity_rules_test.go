@@ -55,8 +55,9 @@ func commonRules() []rule {
 		{id: "empty-is-not-unset", always: true, reason: "the old job script set every variable that it forwarded, to nothing where nobody had set it; here it is not set then", match: func(c *compared, d difference) bool {
 			return d.kind == "env" && d.golden == "" && d.ours == absent && c.golden[d.process].given[d.name]
 		}},
-		{id: "class-from-host-name", reason: "the old scripts guessed the traffic class from the host's name when the NICs' tool was missing or silent; here it is the NICs' or the site's, or it is not set", match: func(c *compared, d difference) bool {
-			return d.kind == "env" && isQoS(d.name) && c.logged(d.process, "from hostname")
+		{id: "class-from-host-name", reason: "the old scripts guessed the traffic class from the host's name, or set none, when the NICs' tool was missing, silent or misread; here it is the NICs' or the site's, or it is not set", match: func(c *compared, d difference) bool {
+			return d.kind == "env" && isQoS(d.name) && (c.logged(d.process, "from hostname") ||
+				d.golden == absent && c.Inputs.Fixture.QoS != nil && !c.logged(d.process, "Detected QoS config"))
 		}},
 		{id: "tool-of-the-first-node", reason: "the NICs' tool was mounted into every container when the first node had it, so a node without it looked as if it had been asked", match: func(c *compared, d difference) bool {
 			var node int
@@ -103,8 +104,9 @@ func sglangRules() []rule {
 			}
 			return false
 		}},
-		{id: "override-heard", reason: "a send-queue depth that was asked for was silently replaced by the model's; here the recipe wins, and a depth above the NIC's is refused", match: func(c *compared, d difference) bool {
-			return d.name == "MORI_IO_QP_MAX_SEND_WR" && d.ours == c.settings.env[d.name] && d.golden == "32767"
+		{id: "override-heard", reason: "a variable that was asked for was silently replaced by the model's or the engine's; here the recipe wins (and a send queue deeper than the NIC's is found)", match: func(c *compared, d difference) bool {
+			asked, set := c.in.Recipe.Env[d.name]
+			return d.kind == "env" && set && d.ours == asked.Value
 		}},
 		{id: "no-idle-master", reason: "the old scripts started a Mooncake master of their own although the engines were given another one's address", match: func(c *compared, d difference) bool {
 			return d.process == "mooncake" && d.kind == "process" && d.ours == absent && c.settings.env["MC_MASTER_ADDR"] != ""
@@ -117,7 +119,7 @@ func sglangRules() []rule {
 			return d.kind == "refused" && strings.Contains(d.ours, "there is no store") && c.settings.env["HICACHE_STORAGE_BACKEND"] != ""
 		}},
 		{id: "value-is-no-number", reason: "values of the HiCache file were run by a shell, so one with a blank was lost and a command in it was executed; what is no number is refused", match: func(c *compared, d difference) bool {
-			return d.kind == "refused" && strings.Contains(d.ours, "is not a number")
+			return d.kind == "refused" && (strings.HasSuffix(d.ours, "is not a number") || strings.HasSuffix(d.ours, "is not a whole number"))
 		}},
 		{id: "variant-is-no-model", reason: "entries of the old file for one scenario could be named as if they were models; the scenario is a key of the recipe", match: func(c *compared, d difference) bool {
 			name := c.settings.env["MODEL_NAME"]
@@ -142,6 +144,9 @@ func vllmRules() []rule {
 		}},
 		{id: "ports-of-both-sides", reason: "another port reached the router or the workers, never both, or could be read in the container and nothing could forward it there; here both sides have it from the plan", match: func(c *compared, d difference) bool {
 			set := func(name string) bool { return c.settings.env[name] != "" }
+			if d.process == "router" && d.name == "--port" && set("ROUTER_PORT") {
+				return true // SGLang's was fixed
+			}
 			return c.in.Recipe.Engine == engine.VLLM && (d.name == "--kv-transfer-config" && (set("PROXY_PING_PORT") || set("SERVER_PORT")) ||
 				d.name == "--vllm-discovery-address" && set("PROXY_PING_PORT") || d.name == "--port" && set("SERVER_PORT"))
 		}},

@@ -195,7 +195,8 @@ func (s settings) offload(model string) (*models.KVOffload, error) {
 		if err := number("TOTAL_CPU_DRAM_GB", &o.TotalDRAMGB); err != nil {
 			return nil, err
 		}
-		if o.TotalDRAMGB > 0 {
+		// A budget of nothing was taken for no budget.
+		if o.TotalDRAMGB = max(0, o.TotalDRAMGB); o.TotalDRAMGB > 0 {
 			o.Ratio = ""
 		}
 	}

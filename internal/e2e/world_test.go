@@ -195,7 +195,7 @@ func (w *world) evidence() string {
 		names, _ := filepath.Glob(filepath.Join(dir, pattern))
 		for _, n := range names {
 			data, _ := os.ReadFile(n)
-			fmt.Fprintf(&b, "--- %s\n%s\n", n, data[max(0, len(data)-6000):])
+			fmt.Fprintf(&b, "--- %s\n%s\n", n, data[max(0, len(data)-1500):])
 		}
 	}
 	return b.String()

@@ -37,20 +37,28 @@ func (f *finder) find(a *app, args []string) (*rundir.Dir, error) {
 		d, err := rundir.Open(a.path(ref))
 		return d, orchestrator.WithCode(orchestrator.ExitConfig, err)
 	}
-	runs := f.runs
-	if runs == "" {
-		path, _, err := prepare.SiteFile(a.path(f.site), a.getenv)
-		if err != nil {
-			return nil, err
-		}
-		site, _, _, err := prepare.Site(path)
-		if err != nil {
-			return nil, err
-		}
-		runs = site.RunsDir
+	runs, err := f.runsDir(a)
+	if err != nil {
+		return nil, err
 	}
-	d, err := rundir.Resolve(a.path(runs), ref)
+	d, err := rundir.Resolve(runs, ref)
 	return d, orchestrator.WithCode(orchestrator.ExitConfig, err)
+}
+
+// runsDir is the directory of runs: the given one, else the site's.
+func (f *finder) runsDir(a *app) (string, error) {
+	if f.runs != "" {
+		return a.path(f.runs), nil
+	}
+	path, _, err := prepare.SiteFile(a.path(f.site), a.getenv)
+	if err != nil {
+		return "", err
+	}
+	site, _, _, err := prepare.Site(path)
+	if err != nil {
+		return "", err
+	}
+	return site.RunsDir, nil
 }
 
 // atMostOneRun is the argument rule of verbs that take a run.

@@ -10,6 +10,7 @@ func verbs(a *app) []*cobra.Command {
 		newRender(a),
 		newSubmit(a),
 		newRun(a),
+		newStatus(a),
 		newLogs(a),
 		newCancel(a),
 		newWait(a),

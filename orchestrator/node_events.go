@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/disagg/disagg/deploy"
 	"github.com/disagg/disagg/orchestrator/events"
@@ -58,7 +59,7 @@ func (r *run) onLost(n *node, err error) {
 	n.lost, n.err = true, err
 	why := "its connection ended"
 	if err != nil {
-		why = err.Error()
+		why = strings.TrimPrefix(err.Error(), "node "+n.name+": ")
 	}
 	r.emit(events.Event{Kind: events.NodeLost, Node: n.name, Msg: fmt.Sprintf("node %s is lost: %s", n.where(), why)})
 	if len(n.plan) == 0 {

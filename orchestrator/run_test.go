@@ -1,16 +1,54 @@
 package orchestrator
 
 import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/disagg/disagg/deploy/agent"
+	"github.com/disagg/disagg/deploy/shim"
+	"github.com/disagg/disagg/internal/standin"
 	"github.com/disagg/disagg/orchestrator/result"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain lets the test binary be every part of disagg on a node, and the
+// programs that are run there.
+func TestMain(m *testing.M) {
+	if len(os.Args) < 2 {
+		goleak.VerifyTestMain(m)
+		return
+	}
+	switch os.Args[1] {
+	case "agent":
+		err := agent.Run(context.Background(), agent.Options{Stdio: true, Stdin: os.Stdin, Stdout: os.Stdout, Version: "test"})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	case "shim":
+		code, err := shim.Run(context.Background(), shim.Options{Dir: os.Args[3], Version: "test"})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(code)
+	case "shim-exec":
+		fmt.Fprintln(os.Stderr, shim.Exec(context.Background(), os.Args[3]))
+		os.Exit(127)
+	case "standin":
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		os.Exit(standin.Main(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	default:
+		goleak.VerifyTestMain(m)
+	}
+}
 
 func TestRunToTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {

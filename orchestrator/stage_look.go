@@ -24,7 +24,7 @@ func (r *run) stageLook(ctx context.Context) error {
 		switch {
 		case n.conn == nil:
 		case n.lost:
-			r.left = append(r.left, deploy.Leftovers{Node: n.name, Unverified: []string{fmt.Sprintf("the node is lost (%v); its lease ends what ran there, but nobody looked; look with: %s", n.err, r.cleanupOn(n))}})
+			r.left = append(r.left, deploy.Leftovers{Node: n.name, Unverified: []string{fmt.Sprintf("the node is lost; its lease ends what ran there, but nobody looked; look with: %s", r.cleanupOn(n))}})
 		default:
 			reach = append(reach, n)
 		}

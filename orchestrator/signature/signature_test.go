@@ -24,7 +24,7 @@ func examples() map[string]struct{ program, log string } {
 		"oom.host":              {"sglang", "RuntimeError: [enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 137438953472 bytes. Error code 12 (Cannot allocate memory)"},
 		"hsa.resources":         {"sglang", ":0:rocdevice.cpp            :3020: 1184 us:  Callback: Queue 0x7f2c aborting with error : HSA_STATUS_ERROR_OUT_OF_RESOURCES: The runtime failed to allocate the necessary resources. Available Free mem : 30 MB"},
 		"shm":                   {"vllm", "OSError: [Errno 28] No space left on device: '/dev/shm/psm_1a2b'"},
-		"disk":                  {"atom", "OSError: [Errno 28] No space left on device: '/root/.cache/aiter'"},
+		"disk":                  {"atom", "OSError: [Errno 28] No space left on device: '/home/user/.cache/aiter'"},
 		"graph.capture":         {"vllm", "[rank0]:[E1030 15:32:32.970893361 ProcessGroupNCCL.cpp:2055] [PG ID 5 PG GUID 51 Rank 0] Process group watchdog thread terminated with exception: HIP error: operation not permitted when stream is capturing"},
 		"graph.failed":          {"sglang", "Exception: Capture cuda graph failed: an error occurred"},
 		"gpu.invalid-device":    {"sglang", "torch.AcceleratorError: HIP error: invalid device ordinal"},

@@ -217,8 +217,8 @@ func network() []Signature {
 func files() []Signature {
 	return []Signature{
 		{
-			ID: "weights.missing", Any: []string{"Cannot find any model weights with", "does not appear to have a file named", "No such file or directory", "Can't load the configuration of", "is not a local folder and is not a valid model identifier"},
-			Pattern: `model weights|does not appear to have a file named|\.(safetensors|json|bin|model)\b|Can't load the configuration|not a local folder`,
+			ID: "weights.missing", Any: []string{"Cannot find any model weights with", "does not appear to have a file named", "No such file or directory", "an't load the configuration of", "is not a local folder and is not a valid model identifier"},
+			Pattern: `model weights|does not appear to have a file named|\.(safetensors|json|bin|model)\b|an't load the configuration|not a local folder`,
 			Meaning: "Files of the model are not where the engine looks.",
 			Remedy:  "Check the model's directory on this node, and that it is mounted into the container; every node needs the same files.",
 			Source:  "sglang and vllm loaders, transformers",

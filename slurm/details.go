@@ -86,7 +86,7 @@ func gresGPUs(s string) int {
 		n := 1 // "gpu" alone is one
 		if len(f) > 1 {
 			var err error
-			if n, err = strconv.Atoi(f[len(f)-1]); err != nil || n < 0 {
+			if n, err = strconv.Atoi(f[len(f)-1]); err != nil || n < 0 || n > maxGPUs {
 				return -1
 			}
 		}
@@ -94,6 +94,9 @@ func gresGPUs(s string) int {
 	}
 	return total
 }
+
+// maxGPUs is above what any node has; a larger number was not read right.
+const maxGPUs = 1 << 16
 
 // splitGres splits at commas outside parentheses.
 func splitGres(s string) []string {
@@ -104,7 +107,7 @@ func splitGres(s string) []string {
 		case '(':
 			depth++
 		case ')':
-			depth--
+			depth = max(0, depth-1)
 		case ',':
 			if depth == 0 {
 				out = append(out, s[from:i])

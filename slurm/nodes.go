@@ -41,7 +41,7 @@ func (n Node) describe(what string) string {
 	if n.Reason == "" {
 		return what
 	}
-	return what + ": " + n.Reason
+	return what + ": " + plain(n.Reason)
 }
 
 // Nodes lists the nodes of a partition, or of all partitions when it is empty,

@@ -80,3 +80,10 @@ func decode(b []byte) (Call, error) {
 		Stdout: strings.Join(c.Stdout, ""), Stderr: strings.Join(c.Stderr, ""),
 	}, nil
 }
+
+// At is the call with path as its last argument: captured calls name a script
+// that a test's own stands for.
+func (c Call) At(path string) Call {
+	c.Args = append(slices.Clone(c.Args[:len(c.Args)-1]), path)
+	return c
+}

@@ -23,6 +23,8 @@ type Spec struct {
 	Context string `json:"context"`
 	// Node is the name the launcher uses for the node that is asked.
 	Node string `json:"node,omitempty"`
+	// Image is the image that is probed, in ContextImage.
+	Image string `json:"image,omitempty"`
 	// Root is prepended to /sys, /proc and /dev; ToolPath is put before PATH.
 	Root     string   `json:"root,omitempty"`
 	ToolPath []string `json:"tool_path,omitempty"`

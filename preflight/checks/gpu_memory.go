@@ -316,3 +316,28 @@ func known(by map[string]int64) bool {
 	}
 	return true
 }
+
+// HolderPIDs lists the process ids that KFD names, for whoever gathers what /proc
+// says of them.
+func (v *View) HolderPIDs() []string {
+	var out []string
+	for _, p := range v.children(sysKFDProc) {
+		if digits(p) == p && p != "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// BusyMemory lists the memory files of the GPUs that are not empty, for whoever
+// gathers how they change.
+func (v *View) BusyMemory() []string {
+	warnAt := int64(or(v.Expect.Site.GPU.VRAMWarnMiB, vramWarnMiB)) << 20
+	var out []string
+	for _, g := range v.GPUs() {
+		if g.Used != nil && *g.Used >= warnAt {
+			out = append(out, g.dir()+"/mem_info_vram_used")
+		}
+	}
+	return out
+}

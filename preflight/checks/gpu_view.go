@@ -341,19 +341,17 @@ func (v *View) identify(h *holder) {
 	if s, ok := v.file(dir + "/comm"); ok && s != "" {
 		h.name = s
 	}
-	h.cmd = strings.TrimSpace(strings.ReplaceAll(v.text(dir+"/cmdline"), "\x00", " "))
+	h.cmd = Redacted(v.text(dir + "/cmdline"))
 	h.owner = parse.CgroupOwner(v.text(dir + "/cgroup"))
 	if i := strings.LastIndexByte(h.name, '/'); i >= 0 {
 		h.name = h.name[i+1:]
 	}
 }
 
-// userName finds a user's name in what was read of the user database.
+// userName is the user's name where it is known.
 func (v *View) userName(uid string) string {
-	for _, l := range parse.Lines(v.text("/etc/passwd")) {
-		if f := strings.Split(l, ":"); len(f) > 2 && f[2] == uid {
-			return f[0]
-		}
+	if n, err := strconv.Atoi(uid); err == nil && v.Facts.Host.Users[n] != "" {
+		return v.Facts.Host.Users[n]
 	}
 	return "uid " + uid
 }
@@ -390,4 +388,33 @@ func gib(n int64) string {
 		return fmt.Sprintf("%d MiB", n>>20)
 	}
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}
+
+// Redacted writes a command line (arguments separated by NUL) as text, without
+// the values of arguments that look like secrets: it is somebody else's command
+// and goes into reports.
+func Redacted(cmdline string) string {
+	args := strings.FieldsFunc(cmdline, func(r rune) bool { return r == 0 })
+	for i, a := range args {
+		name, _, assigned := strings.Cut(a, "=")
+		if !secretName(name) {
+			continue
+		}
+		if assigned {
+			args[i] = name + "=***"
+		} else if i+1 < len(args) && strings.HasPrefix(a, "-") {
+			args[i+1] = "***"
+		}
+	}
+	return strings.TrimSpace(strings.Join(args, " "))
+}
+
+func secretName(s string) bool {
+	s = strings.ToLower(s)
+	for _, w := range []string{"token", "secret", "password", "passwd", "api-key", "api_key", "apikey", "credential"} {
+		if strings.Contains(s, w) {
+			return true
+		}
+	}
+	return false
 }

@@ -193,6 +193,27 @@ func (v *View) readCC() (out []nicCC, tried []source) {
 			tried = append(tried, source{tool: "bnxt_re configfs", cmd: c, useful: cc != nil || managed != nil && *managed, about: "congestion control", object: dev})
 		}
 	}
+	for _, bdf := range v.commandsOf(facts.MlxConf) {
+		c := v.Facts.Commands[facts.Of(facts.MlxConf, bdf)]
+		dev := v.deviceAt(bdf)
+		if dev != "" && !v.isRail(dev) {
+			continue
+		}
+		mask, line := parse.MlxPrioMask(c.Stdout)
+		tried = append(tried, source{tool: "mlxconfig", cmd: c, useful: mask != nil, about: "congestion control", object: label(bdf, dev)})
+		if mask == nil {
+			continue
+		}
+		on := *mask != 0
+		for _, q := range v.QoS() {
+			if q.device == dev && dev != "" {
+				for _, p := range q.Lossless() {
+					on = on && *mask&(1<<p) != 0
+				}
+			}
+		}
+		out = append(out, nicCC{CC: parse.CC{Device: or(dev, bdf), Enabled: &on, Lines: []string{line}}, object: label(bdf, dev), source: typed(c)})
+	}
 	for _, net := range v.children(sysNet) {
 		dir := sysNet + "/" + net + "/ecn"
 		if len(v.children(dir)) == 0 {

@@ -147,7 +147,7 @@ func judgeFirmware(v *View) []Finding {
 // driverVersions are the versions of the loaded drivers of the rails' family.
 func (v *View) driverVersions() []fwFact {
 	var out []fwFact
-	for _, m := range modulesOf(v.family()) {
+	for _, m := range Modules(v.family()) {
 		f := "/sys/module/" + m + "/version"
 		if s := v.text(f); s != "" {
 			out = append(out, fwFact{m, s, v.family(), evidence("cat "+f, s)})
@@ -156,7 +156,8 @@ func (v *View) driverVersions() []fwFact {
 	return out
 }
 
-func modulesOf(family string) []string {
+// Modules are the kernel modules of a family.
+func Modules(family string) []string {
 	switch family {
 	case Ionic:
 		return []string{"ionic", "ionic_rdma"}

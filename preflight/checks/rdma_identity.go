@@ -434,8 +434,11 @@ func judgeGID(v *View) []Finding {
 // tool's output says of an unnamed port.
 func (v *View) railsWithGIDs() []NIC {
 	var out []NIC
+	// Empty entries are not gathered: a rail with none at all has no address,
+	// provided that the tables were read.
+	read := slices.ContainsFunc(v.Rails(), func(n NIC) bool { return n.Sysfs && len(n.GIDs) > 0 })
 	for _, n := range v.Rails() {
-		if len(n.GIDs) > 0 || n.Sysfs && len(v.children(sysIB+"/"+n.Name+"/ports/1/gids")) > 0 {
+		if len(n.GIDs) > 0 || n.Sysfs && read {
 			out = append(out, n)
 		}
 	}

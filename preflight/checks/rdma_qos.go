@@ -30,6 +30,13 @@ func judgeTools(v *View) []Finding {
 	if len(tried) == 0 {
 		return []Finding{unknown("", "no tool that reads the QoS of the NICs was run", "find out the NIC family: set rdma.nic of the site")}
 	}
+	// Identity and versions have other sources; alone they make no finding.
+	essential := func(s source) bool {
+		return s.about == "QoS" || s.about == "congestion control" || s.about == facts.NicctlPort
+	}
+	if slices.ContainsFunc(tried, essential) {
+		tried = slices.DeleteFunc(tried, func(s source) bool { return !essential(s) })
+	}
 	// dcb is only the second source for NICs that have a tool of their own.
 	better := map[string]bool{}
 	for _, s := range tried {

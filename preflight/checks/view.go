@@ -72,8 +72,8 @@ func (v *View) children(dir string) []string {
 		seen[n] = true
 	}
 	prefix := strings.TrimSuffix(dir, "/") + "/"
-	for p := range v.Facts.Files {
-		if rest, ok := strings.CutPrefix(p, prefix); ok {
+	for p, f := range v.Facts.Files {
+		if rest, ok := strings.CutPrefix(p, prefix); ok && f.Err != facts.ErrMissing {
 			name, _, _ := strings.Cut(rest, "/")
 			seen[name] = true
 		}

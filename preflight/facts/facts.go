@@ -65,6 +65,8 @@ type Host struct {
 	// the answer came, both in Unix nanoseconds and set by the controller.
 	Asked    int64 `json:"asked_ns,omitempty"`
 	Answered int64 `json:"answered_ns,omitempty"`
+	// Users are the names of the users that other facts give by number.
+	Users map[int]string `json:"users,omitempty"`
 	// Tools are the absolute paths of the programs that were found, by name.
 	Tools map[string]string `json:"tools,omitempty"`
 }
@@ -150,8 +152,9 @@ type Entry struct {
 	Link string `json:"link,omitempty"`
 	// Dangling links lead nowhere.
 	Dangling bool `json:"dangling,omitempty"`
-	// Head is the beginning of small or safetensors files: enough to see a
-	// pointer file, or how long the header says that the file is.
+	// Head is the beginning of the file, enough to see what it is. Of an index of
+	// shards it is the whole, with each shard named once.
 	Head []byte `json:"head,omitempty"`
-	Dir  bool   `json:"dir,omitempty"`
+	// Need is how long the file must be by its own header; 0: not known.
+	Need int64 `json:"need,omitempty"`
 }

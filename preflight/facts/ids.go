@@ -33,7 +33,6 @@ const (
 	EthtoolPause = "ethtool.pause" // ethtool -a X; by interface
 	IPAddr       = "ip.addr"       // ip -o -4 addr show
 	IPRule       = "ip.rule"       // ip rule show
-	IPLink       = "ip.link"       // ip -br link show
 	Modinfo      = "modinfo"       // modinfo -F version MODULE; by module
 	Perftest     = "perftest"      // ib_write_bw between two nodes; by device
 
@@ -55,8 +54,6 @@ const (
 	ROCmSMI         = "rocmsmi"          // rocm-smi with every report we read
 
 	KernelLog = "kernel.log" // dmesg, else the journal of this boot
-	Sudo      = "sudo"       // sudo -n true
-	Uptime    = "uptime"
 
 	DockerInfo      = "docker.info"    // docker info --format {{json .}}
 	DockerPS        = "docker.ps"      // docker ps --no-trunc --format {{json .}}
@@ -66,10 +63,8 @@ const (
 	TimeSync        = "time.sync"      // timedatectl show
 	ListeningSocket = "sockets.tcp"    // ss -tlnp
 	Squeue          = "squeue"         // the jobs on this node
-	Hostname        = "net.hostname"   // getent hosts HOSTNAME
 	GPUProbe        = "gpu.probe"      // rocminfo
 	Tool            = "tool"           // a program's path inside the image; by name
-	Probe           = "probe"          // any other command a run asks for; by name
 )
 
 // Of is the id of a command that is run once for each device.

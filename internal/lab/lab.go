@@ -83,6 +83,9 @@ func Up(dir string, n int, opts ...Option) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !carriesOverlay(filepath.Dir(dir)) {
+		return nil, fmt.Errorf("start lab: the file system of %s cannot carry overlays", dir)
+	}
 	if labd.Alive(dir) {
 		return nil, fmt.Errorf("start lab: there is one in %s; take it down first", dir)
 	}
@@ -201,16 +204,28 @@ func (l *Lab) Close() error {
 }
 
 // baseDir is a directory whose file system can carry the overlays that the lab
-// and Docker mount: an overlay itself cannot.
+// and Docker mount.
 func baseDir() (string, error) {
-	const overlayfs = 0x794c7630
-	for _, dir := range []string{"/var/tmp", "/dev/shm"} {
-		var st unix.Statfs_t
-		if err := unix.Statfs(dir, &st); err == nil && st.Type != overlayfs {
+	dirs := []string{"/var/tmp", "/dev/shm"}
+	for _, dir := range dirs {
+		if carriesOverlay(dir) {
 			return dir, nil
 		}
 	}
-	return "", fmt.Errorf("find a place for the lab: neither /var/tmp nor /dev/shm can carry an overlay")
+	return "", fmt.Errorf("find a place for the lab: none of %s can carry an overlay", strings.Join(dirs, " "))
+}
+
+// carriesOverlay says whether the file system of dir is no overlay itself.
+func carriesOverlay(dir string) bool {
+	const overlayfs = 0x794c7630
+	var st unix.Statfs_t
+	return unix.Statfs(dir, &st) == nil && st.Type != overlayfs
+}
+
+// DirByHand is where a lab goes that is started by hand.
+func DirByHand() (string, error) {
+	base, err := baseDir()
+	return filepath.Join(base, dirPrefix+"up"), err
 }
 
 // sweep removes labs whose supervisor was killed. Their processes died with

@@ -191,7 +191,9 @@ func stateOf(dir string) (labState, error) {
 
 func TestUpAndDownByHand(t *testing.T) {
 	skipUnlessPossible(t)
-	dir := fmt.Sprintf("/var/tmp/%shand-%d", dirPrefix, os.Getpid())
+	dir, err := DirByHand()
+	must(t, err)
+	dir += fmt.Sprint("-", os.Getpid())
 	l, err := Up(dir, 1, WithoutDocker())
 	must(t, err)
 	t.Cleanup(func() { must(t, Down(dir)) })

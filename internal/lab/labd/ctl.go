@@ -198,7 +198,7 @@ func (c *controller) startNode(i int) error {
 		return err
 	}
 	if err := c.link(i, ch.pid); err != nil {
-		return err
+		return fmt.Errorf("link %s: %w; its init: %s", name, err, tail(c.spec.NodePath(name, "init.log")))
 	}
 	inW.Close() // the network is there: go on
 	var hello nodeHello
@@ -228,9 +228,11 @@ func (c *controller) seedDocker(name string) error {
 // port is the controller's end of a node's link.
 func port(i int) string { return "port" + strconv.Itoa(i+1) }
 
+// link connects a node's network namespace to the bridge. The link of a node
+// that was powered off goes a moment after it, so it is taken away first.
 func (c *controller) link(i, pid int) error {
 	_, err := c.kids.run(clientTimeout, "sh", "-ec", fmt.Sprintf(
-		"ip link add %[1]s type veth peer name eth0 netns %[2]d; ip link set %[1]s master br0; ip link set %[1]s up", port(i), pid))
+		"ip link del %[1]s 2>/dev/null || true; ip link add %[1]s type veth peer name eth0 netns %[2]d; ip link set %[1]s master br0; ip link set %[1]s up", port(i), pid))
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -142,7 +143,8 @@ func (n *node) mounts() error {
 // devices under the real names: they can be opened, passed to containers and
 // named in gres.conf.
 func (n *node) devices() error {
-	const staging = "/dev/shm"
+	// The node's /tmp is not mounted yet, and what it will hide is not needed.
+	const staging = "/tmp"
 	if err := unix.Mount("tmpfs", staging, "tmpfs", unix.MS_NOSUID, "mode=755"); err != nil {
 		return err
 	}
@@ -187,19 +189,25 @@ func (n *node) devices() error {
 			return err
 		}
 	}
-	if err := unix.Mount(staging, "/dev", "", unix.MS_MOVE, ""); err != nil {
-		return err
-	}
 	for _, m := range []struct{ kind, at, opts string }{
-		{"devpts", "/dev/pts", "newinstance,ptmxmode=0666,mode=0620,gid=5"},
-		{"tmpfs", "/dev/shm", "mode=1777"},
-		{"mqueue", "/dev/mqueue", ""},
+		{"devpts", "pts", "newinstance,ptmxmode=0666,mode=0620,gid=5"},
+		{"tmpfs", "shm", "mode=1777"},
+		{"mqueue", "mqueue", ""},
 	} {
-		if err := unix.Mount(m.kind, m.at, m.kind, unix.MS_NOSUID, m.opts); err != nil {
-			return fmt.Errorf("mount %s: %w", m.at, err)
+		if err := unix.Mount(m.kind, filepath.Join(staging, m.at), m.kind, unix.MS_NOSUID, m.opts); err != nil {
+			return fmt.Errorf("mount /dev/%s: %w", m.at, err)
 		}
 	}
-	return nil
+	// The lab itself may be in the host's /dev/shm, which the new one hides.
+	if rel, ok := strings.CutPrefix(n.spec.Dir, "/dev/"); ok {
+		if err := os.MkdirAll(filepath.Join(staging, rel), 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount(n.spec.Dir, filepath.Join(staging, rel), "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return err
+		}
+	}
+	return unix.Mount(staging, "/dev", "", unix.MS_MOVE, "")
 }
 
 // gpuDevice is the device file of a GPU below /dev. Render nodes count from 128.

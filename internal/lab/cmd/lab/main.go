@@ -39,7 +39,11 @@ func run(args []string) error {
 		return inside(rest)
 	}
 	flags := flag.NewFlagSet("lab "+verb, flag.ContinueOnError)
-	dir := flags.String("dir", "/var/tmp/disagg-lab-up", "the lab's directory")
+	usual, err := lab.DirByHand()
+	if err != nil {
+		return err
+	}
+	dir := flags.String("dir", usual, "the lab's directory")
 	nodes := flags.Int("nodes", 4, "number of nodes (up)")
 	if err := flags.Parse(rest); err != nil {
 		return err

@@ -138,8 +138,8 @@ func TestFailures(t *testing.T) {
 		says     string // in the cause or its log lines
 	}{
 		{"crash while loading", "crash:phase=load,code=3,text=torch.OutOfMemoryError:+HIP+out+of+memory,role=decode", "", 6, "decode-0.0", "out of memory"},
-		{"ends with code 0", "exit:phase=load,role=prefill", "", 6, "prefill-0.0", "code 0"},
-		{"never healthy", "hang-health:role=decode", "timeouts: {worker: 6s, worker_max: 12s}", 6, "decode-0.0", "health"},
+		{"ends with code 0", "crash:phase=load,code=0,role=prefill", "", 6, "prefill-0.0", "code 0"},
+		{"never healthy", "hang-health:role=decode", "timeouts: {worker: 6s, worker_max: 12s}", 6, "decode-0.0", "no answer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/disagg/disagg/deploy"
+	"github.com/disagg/disagg/deploy/shim"
 	"github.com/disagg/disagg/internal/procgroup"
 )
 
@@ -23,7 +24,7 @@ func (Plain) Start(ctx context.Context, s Spec) (Unit, error) {
 	u := &plainUnit{runID: s.Workload.RunID, workload: s.Workload.ID}
 	p, err := procgroup.Start(context.WithoutCancel(ctx), procgroup.Command{
 		Argv:    []string{s.Binary, "shim", "--dir", s.Dir},
-		Env:     inherit(os.Environ()),
+		Env:     append(inherit(os.Environ()), shim.RunVar+"="+u.runID, shim.WorkloadVar+"="+u.workload),
 		Stdout:  &u.said,
 		Stderr:  &u.said,
 		Session: true,

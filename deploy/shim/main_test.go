@@ -90,6 +90,7 @@ func engine(kind string, args []string) {
 			c := exec.Command("/bin/sh", "-c", "(sleep 0.05 &) ; exit 0")
 			c.Run()
 		}
+		fmt.Println("spawned")
 		select {}
 	case "kill-self":
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -230,7 +231,11 @@ func await[T any](a *agent, method string) T {
 		case <-limit:
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			a.t.Fatalf("no %q; heard %v", method, a.heard)
+			var heard []string
+			for _, f := range a.heard {
+				heard = append(heard, fmt.Sprintf("%s %.200s", f.Method, f.Body))
+			}
+			a.t.Fatalf("no %q; heard %q", method, heard)
 		}
 	}
 	return v

@@ -58,7 +58,8 @@ func Run(ctx context.Context, o Options) (int, error) {
 	s := &shim{opts: o, requests: make(chan Stop, 16), lease: make(chan struct{}), ready: make(chan struct{})}
 	if err := s.connect(ctx); err != nil {
 		// Without the agent this file is the only way to say why.
-		werr := os.WriteFile(filepath.Join(o.Dir, ErrorFile), []byte(err.Error()), 0o600)
+		// The directory is closed to others; the agent's user may be another.
+		werr := os.WriteFile(filepath.Join(o.Dir, ErrorFile), []byte(err.Error()), 0o644)
 		return 1, errors.Join(err, werr)
 	}
 	defer s.sess.Close(nil)

@@ -37,26 +37,40 @@ const (
 )
 
 func (t *tail) write(p []byte) {
-	for _, c := range p {
+	for len(p) > 0 {
+		c := p[0]
 		if t.inEscape(c) {
+			p = p[1:]
 			continue
 		}
-		switch {
-		case c == '\n':
+		switch c {
+		case '\n':
 			t.end()
-		case c == '\r':
+			p = p[1:]
+		case '\r':
 			t.cr = true
+			p = p[1:]
 		default:
-			if t.cr {
-				t.line, t.cut, t.cr = t.line[:0], false, false
+			n := 1
+			for n < len(p) && p[n] >= 0x20 {
+				n++
 			}
-			if len(t.line) < tailLine {
-				t.line = append(t.line, c)
-			} else {
-				t.cut = true
-			}
+			t.add(p[:n])
+			p = p[n:]
 		}
 	}
+}
+
+// add puts text on the present line.
+func (t *tail) add(text []byte) {
+	if t.cr {
+		t.line, t.cut, t.cr = t.line[:0], false, false
+	}
+	room := tailLine - len(t.line)
+	if len(text) > room {
+		text, t.cut = text[:room], true
+	}
+	t.line = append(t.line, text...)
 }
 
 // inEscape says that c belongs to a control sequence.

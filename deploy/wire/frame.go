@@ -83,20 +83,29 @@ func WriteFrame(w io.Writer, f Frame) error {
 }
 
 func encode(f Frame) ([]byte, error) {
-	var buf bytes.Buffer
-	buf.Write(make([]byte, 4))
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(f); err != nil {
+	// The body is JSON already, and may be long; it is put in as it is.
+	body := f.Body
+	f.Body = nil
+	head, err := json.Marshal(f)
+	if err != nil {
 		return nil, fmt.Errorf("encode %s frame: %w", f.Kind, err)
 	}
-	b := buf.Bytes()
-	n := len(b) - 4
+	n := len(head)
+	if len(body) > 0 {
+		n += len(`,"b":`) + len(body)
+	}
 	if n > MaxFrame {
 		return nil, fmt.Errorf("encode %s frame: %d bytes are more than the limit of %d", f.Kind, n, MaxFrame)
 	}
+	b := make([]byte, 4, 4+n)
 	binary.BigEndian.PutUint32(b, uint32(n))
-	return b, nil
+	if len(body) == 0 {
+		return append(b, head...), nil
+	}
+	b = append(b, head[:len(head)-1]...)
+	b = append(b, `,"b":`...)
+	b = append(b, body...)
+	return append(b, '}'), nil
 }
 
 // ReadFrame reads one frame of at most limit bytes. The error is io.EOF when

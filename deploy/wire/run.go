@@ -42,6 +42,12 @@ func (s *Session) Run(stream io.ReadWriteCloser, received uint64) error {
 	wg.Go(func() { end(s.write(ctx, stream)) })
 	end(s.read(heard, stream))
 	wg.Wait()
+	s.mu.Lock()
+	told := s.noting
+	s.mu.Unlock()
+	if told != nil {
+		<-told
+	}
 	return context.Cause(ctx)
 }
 

@@ -30,7 +30,9 @@ type Options struct {
 	// Handle answers a request. Its context ends when the asker no longer waits
 	// or the session is closed.
 	Handle func(ctx context.Context, method string, body json.RawMessage) (any, error)
-	// Note takes a notice. Notices are handed over in order, one at a time.
+	// Note takes a notice. Notices are handed over in order, one at a time, and
+	// all that came over a stream before Run on that stream returns; so it must
+	// not wait for that.
 	Note func(method string, body json.RawMessage)
 }
 
@@ -56,7 +58,7 @@ type Session struct {
 	handling map[uint64]context.CancelFunc
 
 	notes   []Frame
-	noting  bool
+	noting  chan struct{} // closed when all notices are handed over; nil: none is waiting
 	running bool
 
 	writing sync.Mutex // one frame at a time on the stream
@@ -284,8 +286,8 @@ func (s *Session) dispatch(f Frame) error {
 		}
 	case KindNote:
 		s.notes = append(s.notes, f)
-		if !s.noting {
-			s.noting = true
+		if s.noting == nil {
+			s.noting = make(chan struct{})
 			go s.deliver()
 		}
 	case KindBye:
@@ -342,7 +344,8 @@ func (s *Session) deliver() {
 	for {
 		s.mu.Lock()
 		if len(s.notes) == 0 {
-			s.notes, s.noting = nil, false
+			close(s.noting)
+			s.notes, s.noting = nil, nil
 			s.mu.Unlock()
 			return
 		}

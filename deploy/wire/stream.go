@@ -50,3 +50,26 @@ func AwaitSentinel(r io.Reader, nonce string, limit int) ([]byte, error) {
 		}
 	}
 }
+
+// Detach makes a stream of a reader and a writer whose own calls cannot be
+// interrupted, such as stdin and stdout. Close ends the stream's calls at once;
+// the goroutine that is in a call of the reader or writer stays until that
+// returns.
+func Detach(r io.Reader, w io.Writer) io.ReadWriteCloser {
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	go func() {
+		_, err := io.Copy(inW, r)
+		inW.CloseWithError(err) // nil gives the reader io.EOF
+	}()
+	go func() {
+		_, err := io.Copy(w, outR)
+		outR.CloseWithError(err)
+	}()
+	return Join(inR, outW, func() error {
+		inR.Close()
+		outW.Close()
+		outR.Close()
+		return nil
+	})
+}

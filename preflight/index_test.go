@@ -99,7 +99,7 @@ func disagreements(t *testing.T) map[string][2]string {
 
 func TestIndex(t *testing.T) {
 	t.Parallel()
-	dirs := []string{}
+	dirs := []string{filepath.Join("testdata", "captures")}
 	if shared := sharedFixtures(t); shared != "" {
 		dirs = append(dirs, shared)
 	}

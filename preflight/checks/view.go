@@ -20,6 +20,7 @@ type View struct {
 	cc    []nicCC
 	gpus  *gpuSet
 	procs []holder
+	kids  map[string]map[string]bool // directory → names in it
 	done  map[string]bool
 }
 
@@ -67,20 +68,36 @@ func (v *View) int(path string) *int64 {
 // children lists the names directly below a directory, in natural order: from
 // its listing, or from the files that were read below it.
 func (v *View) children(dir string) []string {
-	seen := map[string]bool{}
-	for _, n := range v.Facts.Dirs[dir].Entries {
-		seen[n] = true
+	if v.once("children") {
+		v.indexChildren()
 	}
-	prefix := strings.TrimSuffix(dir, "/") + "/"
-	for p, f := range v.Facts.Files {
-		if rest, ok := strings.CutPrefix(p, prefix); ok && f.Err != facts.ErrMissing {
-			name, _, _ := strings.Cut(rest, "/")
-			seen[name] = true
-		}
-	}
-	out := sortedKeys(seen)
+	out := sortedKeys(v.kids[strings.TrimSuffix(dir, "/")])
 	sort.SliceStable(out, func(i, j int) bool { return NaturalLess(out[i], out[j]) })
 	return out
+}
+
+func (v *View) indexChildren() {
+	v.kids = map[string]map[string]bool{}
+	add := func(dir, name string) {
+		if v.kids[dir] == nil {
+			v.kids[dir] = map[string]bool{}
+		}
+		v.kids[dir][name] = true
+	}
+	for dir, d := range v.Facts.Dirs {
+		for _, n := range d.Entries {
+			add(dir, n)
+		}
+	}
+	for p, f := range v.Facts.Files {
+		if f.Err == facts.ErrMissing {
+			continue
+		}
+		for i := strings.LastIndexByte(p, '/'); i > 0; i = strings.LastIndexByte(p[:i], '/') {
+			name, _, _ := strings.Cut(p[i+1:], "/")
+			add(p[:i], name)
+		}
+	}
 }
 
 // gathered says that somebody looked at a directory or below it.

@@ -71,7 +71,12 @@ func views(all []Facts, s Spec) (hosts []string, by map[string][]*checks.View) {
 		if context == "" {
 			context = facts.ContextHost
 		}
-		by[context] = append(by[context], checks.NewView(f, &s.Expect))
+		e := &s.Expect
+		if context == facts.ContextImage {
+			inside := s.Expect.Inside(f.Image)
+			e = &inside
+		}
+		by[context] = append(by[context], checks.NewView(f, e))
 	}
 	return hosts, by
 }

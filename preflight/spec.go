@@ -48,7 +48,7 @@ func SpecFrom(p *models.Plan) Spec {
 	e.Nodes = p.Topology.Nodes
 	e.Runtime = p.Runtime
 	e.Model = p.Model.Key
-	e.Models = p.Model.HostPaths
+	e.Models, e.ImageModel = p.Model.HostPaths, p.Model.Path
 	e.VRAMBytes = p.Model.VRAMBytes
 	e.RDMA.Site = p.RDMA
 	switch {
@@ -61,10 +61,12 @@ func SpecFrom(p *models.Plan) Spec {
 	}
 	images, tools, ports := map[string]bool{}, map[checks.Tool]bool{}, map[int]string{}
 	vars := map[checks.Var]bool{}
+	rich := map[string]bool{} // images of processes with devices
 	each(p, func(proc models.Process) {
 		e.GPUs = e.GPUs || proc.Accelerated || len(proc.GPUs) > 0
 		if proc.Image != "" {
 			images[proc.Image] = true
+			rich[proc.Image] = rich[proc.Image] || proc.Accelerated
 		}
 		if len(proc.Argv) > 0 && !strings.Contains(proc.Argv[0], models.PlaceholderOpen) {
 			tools[checks.Tool{Image: proc.Image, Name: proc.Argv[0], Of: proc.Scope}] = true
@@ -79,6 +81,11 @@ func SpecFrom(p *models.Plan) Spec {
 		}
 	})
 	e.Images = sortedKeys(images)
+	for _, img := range e.Images {
+		if !rich[img] {
+			e.Plain = append(e.Plain, img)
+		}
+	}
 	for t := range tools {
 		e.Tools = append(e.Tools, t)
 	}
@@ -97,6 +104,7 @@ func SpecFrom(p *models.Plan) Spec {
 		a, b := e.RDMA.Vars[i], e.RDMA.Vars[j]
 		return a.Scope+"\x00"+a.Name+"\x00"+a.Value < b.Scope+"\x00"+b.Name+"\x00"+b.Value
 	})
+	s.countGPUs()
 	if p.Client != nil {
 		for _, pt := range p.Client.Points {
 			e.MaxConns = max(e.MaxConns, pt.Concurrency)
@@ -136,6 +144,7 @@ func SpecFromSite(site *models.Site) Spec {
 	e.GPUsPerNode = site.GPUsPerNode
 	e.NodeMemoryGB = site.NodeMemoryGB
 	e.GPUs = site.GPUsPerNode > 0
+	s.countGPUs()
 	e.RDMA = checks.RDMA{Needed: true, Why: "nodes are checked for any run", Site: site.RDMA}
 	e.RunsDir = site.RunsDir
 	c := site.Container
@@ -144,6 +153,21 @@ func SpecFromSite(site *models.Site) Spec {
 	if c.Privileged != nil {
 		e.Runtime.Privileged = bool(*c.Privileged)
 	}
+	return s
+}
+
+// countGPUs puts the site's own number of GPUs in place of the general one.
+func (s *Spec) countGPUs() {
+	if n := s.Expect.Site.GPU.Devices; n != nil {
+		s.Expect.GPUsPerNode = *n
+		s.Expect.GPUs = s.Expect.GPUs && *n > 0
+	}
+}
+
+// Inside is the spec for gathering in one image of the run.
+func (s Spec) Inside(image string) Spec {
+	s.Context, s.Image = ContextImage, image
+	s.Expect = s.Expect.Inside(image)
 	return s
 }
 

@@ -11,7 +11,8 @@ import (
 type Check struct {
 	// ID is stable; documents, waivers and reports name it.
 	ID string
-	// Hard says whether not knowing is as bad as being wrong.
+	// Hard says whether not knowing is as bad as being wrong. It is set where the
+	// answer can be had on every node that is set up right.
 	Hard bool
 	// Context is where the facts must come from: facts.ContextHost or
 	// facts.ContextImage.

@@ -242,6 +242,9 @@ func imageShm() Check { return inImage("image.shm", true, judgeShm) }
 const shmGiB = 8
 
 func judgeShm(v *View) []Finding {
+	if !v.Expect.GPUs {
+		return []Finding{skip("no engine runs in this image")}
+	}
 	d, ok := v.Facts.Disks["/dev/shm"]
 	if !ok || d.Err != "" {
 		return []Finding{unknown("", "/dev/shm: "+or(d.Err, "not looked at"), "df /dev/shm inside the image")}

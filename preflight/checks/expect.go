@@ -1,6 +1,8 @@
 package checks
 
 import (
+	"slices"
+
 	"github.com/disagg/disagg/models"
 )
 
@@ -25,12 +27,17 @@ type Expect struct {
 	// the catalog key, for messages.
 	Models []string `json:"models,omitempty"`
 	Model  string   `json:"model,omitempty"`
+	// ImageModel is where processes in containers see the weights.
+	ImageModel string `json:"image_model,omitempty"`
 	// Ports are TCP ports that must be free. Which node gets which role is
 	// decided after preflight, so every node must have all of them free.
 	Ports []Port `json:"ports,omitempty"`
 	// Runtime, Images and Tools say how processes are contained.
 	Runtime models.Runtime `json:"runtime"`
 	Images  []string       `json:"images,omitempty"`
+	// Plain are those of the images whose processes get neither GPUs, RDMA devices
+	// nor weights: routers, clients.
+	Plain []string `json:"plain,omitempty"`
 	// Tools are programs that must be in the image, by image.
 	Tools []Tool `json:"tools,omitempty"`
 	// Env are variables the image probe must see, by name.
@@ -39,6 +46,21 @@ type Expect struct {
 	RunsDir string `json:"runs_dir,omitempty"`
 	// MaxConns is the highest number of client connections at once.
 	MaxConns int `json:"max_conns,omitempty"`
+}
+
+// Inside is what is expected inside an image: no more than the processes that
+// run in it need.
+func (e Expect) Inside(image string) Expect {
+	if slices.Contains(e.Plain, image) {
+		e.GPUs, e.Models, e.Env = false, nil, nil
+		e.RDMA.Needed, e.RDMA.Why = false, "the processes in this image move no data over RDMA"
+		return e
+	}
+	e.Models = nil
+	if e.ImageModel != "" {
+		e.Models = []string{e.ImageModel}
+	}
+	return e
 }
 
 // RDMA is what the run does with RDMA.

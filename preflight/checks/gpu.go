@@ -13,11 +13,22 @@ import (
 // gpu makes a check about GPUs: skipped where the run uses none.
 func gpu(id string, hard bool, judge func(*View) []Finding) Check {
 	return Check{ID: id, Hard: hard, Context: facts.ContextHost, Node: func(v *View) []Finding {
-		if !v.Expect.GPUs {
-			return []Finding{skip("the run uses no GPU")}
+		if why := v.noGPU(); why != "" {
+			return []Finding{skip(why)}
 		}
 		return judge(v)
 	}}
+}
+
+// noGPU says why GPUs are not to be judged; "" where they are.
+func (v *View) noGPU() string {
+	if n := v.Expect.Site.GPU.Devices; n != nil && *n == 0 {
+		return "the site says that its nodes have no GPUs"
+	}
+	if !v.Expect.GPUs {
+		return "the run uses no GPU"
+	}
+	return ""
 }
 
 const fixGPU = "drain the node and reboot it; if the GPU stays away, report it for repair"
@@ -346,7 +357,7 @@ func judgeBusy(v *View) []Finding {
 }
 
 // gpuSMI: an SMI tool that is slow or hangs means a driver that hangs.
-func gpuSMI() Check { return gpu("gpu.smi", true, judgeSMI) }
+func gpuSMI() Check { return gpu("gpu.smi", false, judgeSMI) }
 
 // Times an SMI tool may take for its version alone.
 const (

@@ -13,7 +13,7 @@ import (
 const fixRepair = "drain the node and report the GPU for repair"
 
 // gpuECC: uncorrectable errors lose data.
-func gpuECC() Check { return gpu("gpu.ecc", true, judgeECC) }
+func gpuECC() Check { return gpu("gpu.ecc", false, judgeECC) }
 
 // eccCount holds the error counts of one GPU by one source; nil: not said.
 type eccCount struct {
@@ -112,7 +112,7 @@ func judgeECC(v *View) []Finding {
 }
 
 // gpuBadPages: pages that are out of use, or must be taken out.
-func gpuBadPages() Check { return gpu("gpu.bad-pages", true, judgeBadPages) }
+func gpuBadPages() Check { return gpu("gpu.bad-pages", false, judgeBadPages) }
 
 // badPagesLimit is the number of retired pages from which the driver's own
 // threshold for replacement is near.

@@ -62,6 +62,9 @@ func memlock(id, context string) Check {
 const memlockGiB = 32
 
 func (v *View) judgeMemlock(context string) []Finding {
+	if why := v.noRDMA(); why != "" {
+		return []Finding{skip("nothing is locked in memory: " + why)}
+	}
 	s, ok := v.file("/proc/self/limits")
 	if !ok {
 		return []Finding{unknown("", "/proc/self/limits was not read", "ulimit -l")}

@@ -574,7 +574,11 @@ func (v *View) judgeABI(context string) []Finding {
 			}
 			out = append(out, f)
 		default:
-			out = append(out, unknown("", "ibv_devinfo "+where+": "+words, fixFor(kind, "ibv_devinfo"), evidence(typed(c), words)))
+			f := unknown("", "ibv_devinfo "+where+": "+words, fixFor(kind, "ibv_devinfo"), evidence(typed(c), words))
+			if context == facts.ContextHost && v.Expect.Runtime.Kind != "none" {
+				f.Verdict = Warn
+			}
+			out = append(out, f)
 		}
 	}
 	if len(bad) > 0 && len(ports) == 0 {
@@ -659,7 +663,7 @@ func judgeNUMA(v *View) []Finding {
 }
 
 // rdmaPCIe: a card that trained down cannot feed its link.
-func rdmaPCIe() Check { return rdma("rdma.pcie", true, judgeNICPCIe) }
+func rdmaPCIe() Check { return rdma("rdma.pcie", false, judgeNICPCIe) }
 
 func judgeNICPCIe(v *View) []Finding {
 	var out []Finding

@@ -101,3 +101,9 @@ func (v *EnvValue) UnmarshalJSON(data []byte) error {
 	d.DisallowUnknownFields()
 	return d.Decode((*plain)(v))
 }
+
+// Plain gives the one-scalar form of a variable that needs no more.
+func (v EnvValue) Plain() (text string, ok bool) { return v.Value, !bool(v.Custom) }
+
+// Plain gives the value as it was written.
+func (s Scalar) Plain() (text string, ok bool) { return string(s), true }

@@ -69,12 +69,12 @@ func rulesOf(tag reflect.StructTag) Rules {
 	return r
 }
 
-// Check reports every value of the struct that v points to that breaks the
-// rules of its field, and every field that must be set and is not. It looks
-// only at what the document has set: run it before defaults are put in.
+// Check reports every value of the struct or the map that v points to that
+// breaks the rules of its field, and every field that must be set and is not.
+// It looks only at what the document has set: run it before defaults are put in.
 func (d *Document) Check(v any, formats map[string]Format) {
 	if d.root != nil {
-		d.checkStruct("", reflect.ValueOf(v).Elem(), formats)
+		d.checkField("", reflect.ValueOf(v).Elem(), Rules{}, formats)
 	}
 }
 

@@ -130,12 +130,21 @@ func (d *Document) unknown(path, at string, k *yaml.Node, names []string) {
 		e.Msg += fmt.Sprintf("; did you mean %q?", near)
 		// The key that was meant is not missing; it is misspelt.
 		d.failed[Key(path, near)] = true
-	} else if at := places(d.rootType, k.Value, ""); len(at) > 0 {
+	} else if at := d.elsewhere(k.Value); len(at) > 0 {
 		e.Msg += "; it belongs at " + strings.Join(at, " or ")
 	}
 	e.Hint = "keys allowed here: " + strings.Join(names, ", ")
 	d.failed[at] = true
 	d.add(e)
+}
+
+// elsewhere returns the paths at which the document could have a key of the
+// given name.
+func (d *Document) elsewhere(key string) []string {
+	if d.rootType.Kind() != reflect.Struct {
+		return nil
+	}
+	return places(d.rootType, key, "")
 }
 
 func (d *Document) mapping(path string, n *yaml.Node, v reflect.Value) {

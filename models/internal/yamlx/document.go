@@ -36,13 +36,25 @@ func Decode(file string, data []byte, into any) (Positions, error) {
 }
 
 // Parse reads the text. What is wrong with it is kept for Err.
-func Parse(file string, data []byte) *Document {
+func Parse(file string, data []byte) *Document { return parseForm(file, data, ourForm()) }
+
+// ParseForeign is Parse for a file of another program, which has none of the
+// keys that ours begin with. Its values may also be decoded into a map.
+func ParseForeign(file string, data []byte) *Document { return parseForm(file, data, form{}) }
+
+// ParseList is ParseForeign for a file whose document is a list. It is read as
+// if it stood under the key name: its items are at name[0], name[1], …
+func ParseList(file string, data []byte, name string) *Document {
+	return parseForm(file, data, form{list: name})
+}
+
+func parseForm(file string, data []byte, f form) *Document {
 	d := &Document{
 		Positions: Positions{"": {File: file, Line: 1, Col: 1}},
 		src:       newSource(file, data),
 		failed:    map[string]bool{},
 	}
-	d.root = d.parse(data)
+	d.root = d.parse(data, f)
 	return d
 }
 
@@ -88,15 +100,15 @@ func (d *Document) Header(apiVersion, kind string) bool {
 	return ok
 }
 
-// Decode fills the struct that into points to with what can be read. Keys that
-// the file does not set leave their fields as they are.
+// Decode fills the struct or the map that into points to with what can be read.
+// Keys that the file does not set leave a struct's fields as they are.
 func (d *Document) Decode(into any) {
 	if d.root == nil {
 		return
 	}
 	v := reflect.ValueOf(into)
-	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
-		panic(fmt.Sprintf("yamlx: decode into %T, want a pointer to a struct", into))
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct && v.Elem().Kind() != reflect.Map {
+		panic(fmt.Sprintf("yamlx: decode into %T, want a pointer to a struct or a map", into))
 	}
 	d.rootType = v.Elem().Type()
 	d.value("", d.root, v.Elem())

@@ -18,9 +18,18 @@ const (
 	mergeTag = "!!merge"
 )
 
+// form is what a document as a whole must be.
+type form struct {
+	list string // not a mapping but a list, to be read under this key
+	hint string // what an empty file needs
+}
+
+// ourForm is that of this project's files.
+func ourForm() form { return form{hint: "write at least apiVersion, kind and name"} }
+
 // parse returns the mapping that the document is, or nil after reporting why
 // there is none.
-func (d *Document) parse(data []byte) *yaml.Node {
+func (d *Document) parse(data []byte, f form) *yaml.Node {
 	if !utf8.Valid(data) {
 		line, col := d.firstBad(func(r rune, n int) bool { return r == utf8.RuneError && n == 1 })
 		d.add(FieldError{Line: line, Col: col, Msg: "the file is not UTF-8 text", Hint: "save it as UTF-8"})
@@ -30,7 +39,7 @@ func (d *Document) parse(data []byte) *yaml.Node {
 	var doc yaml.Node
 	switch err := dec.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		d.add(FieldError{Line: 1, Col: 1, Msg: "the file is empty", Hint: "write at least apiVersion, kind and name"})
+		d.add(FieldError{Line: 1, Col: 1, Msg: "the file is empty", Hint: f.hint})
 		return nil
 	case err != nil:
 		d.syntax(err)
@@ -49,8 +58,14 @@ func (d *Document) parse(data []byte) *yaml.Node {
 	root := doc.Content[0]
 	switch {
 	case root.Kind == yaml.ScalarNode && root.ShortTag() == nullTag:
-		d.add(FieldError{Line: root.Line, Col: root.Column, Msg: "the file is empty", Hint: "write at least apiVersion, kind and name"})
+		d.add(FieldError{Line: root.Line, Col: root.Column, Msg: "the file is empty", Hint: f.hint})
 		return nil
+	case f.list != "" && root.Kind != yaml.SequenceNode:
+		d.add(FieldError{Line: root.Line, Col: root.Column, Msg: "the file is " + kindName(root) + ", a list (- item) was expected"})
+		return nil
+	case f.list != "":
+		key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: f.list, Line: root.Line, Column: root.Column}
+		root = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: []*yaml.Node{key, root}, Line: root.Line, Column: root.Column}
 	case root.Kind != yaml.MappingNode:
 		d.add(FieldError{Line: root.Line, Col: root.Column, Msg: "the file is " + kindName(root) + ", a mapping (key: value) was expected"})
 		return nil

@@ -1,0 +1,140 @@
+package yamlx
+
+import (
+	"bytes"
+	"encoding"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Plainer is a value that may be written as one scalar without saying of which
+// type: it takes the type of the place where it is read. ok is false when the
+// value needs its keys.
+type Plainer interface {
+	Plain() (text string, ok bool)
+}
+
+// Encode writes the struct v as Decode reads it: its keys in the order of their
+// declaration, without those that are omitempty and have nothing. Notes are
+// comments by the key path that they stand above; the one of the empty path
+// begins the file. Lists of numbers stand on one line.
+func Encode(v any, notes map[string]string) ([]byte, error) {
+	e := encoder{notes: notes}
+	root, err := e.node("", reflect.ValueOf(v))
+	if err != nil {
+		return nil, fmt.Errorf("encode YAML: %w", err)
+	}
+	doc := &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{root}, HeadComment: notes[""]}
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(doc); err != nil {
+		return nil, fmt.Errorf("encode YAML: %w", err)
+	}
+	return b.Bytes(), enc.Close()
+}
+
+type encoder struct{ notes map[string]string }
+
+// node makes the node of a value, whose path is needed for notes.
+func (e encoder) node(path string, v reflect.Value) (*yaml.Node, error) {
+	if p, ok := v.Interface().(Plainer); ok {
+		if text, ok := p.Plain(); ok {
+			return plain(text), nil
+		}
+	}
+	if t, ok := v.Interface().(encoding.TextMarshaler); ok && v.Kind() != reflect.Pointer {
+		text, err := t.MarshalText()
+		return plain(string(text)), err
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		return e.node(path, v.Elem())
+	case reflect.Struct:
+		return e.structure(path, v)
+	case reflect.Map:
+		n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		for _, k := range sortedKeys(v) {
+			if err := e.pair(n, path, k.String(), v.MapIndex(k)); err != nil {
+				return nil, err
+			}
+		}
+		return n, nil
+	case reflect.Slice:
+		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+		if k := v.Type().Elem().Kind(); k != reflect.Struct && k != reflect.String {
+			n.Style = yaml.FlowStyle
+		}
+		for i := range v.Len() {
+			item, err := e.node(Index(path, i), v.Index(i))
+			if err != nil {
+				return nil, err
+			}
+			n.Content = append(n.Content, item)
+		}
+		return n, nil
+	case reflect.String:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: v.String()}, nil
+	case reflect.Bool:
+		return plain(strconv.FormatBool(v.Bool())), nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return plain(strconv.FormatInt(v.Int(), 10)), nil
+	}
+	return nil, fmt.Errorf("%s: a %s cannot be written", path, v.Type())
+}
+
+func (e encoder) structure(path string, v reflect.Value) (*yaml.Node, error) {
+	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	for _, f := range Fields(v.Type()) {
+		value := v.FieldByIndex(f.Index)
+		if !f.Rules.Required && nothing(value) {
+			continue
+		}
+		if err := e.pair(n, path, f.Key, value); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+func (e encoder) pair(n *yaml.Node, path, key string, value reflect.Value) error {
+	at := Key(path, key)
+	item, err := e.node(at, value)
+	if err != nil {
+		return err
+	}
+	k := plain(key)
+	k.Tag, k.HeadComment = "!!str", e.notes[at]
+	n.Content = append(n.Content, k, item)
+	return nil
+}
+
+// nothing says whether a key that may be left out says nothing: it is zero, or
+// has only keys that are.
+func nothing(v reflect.Value) bool {
+	if v.Kind() == reflect.Struct {
+		for _, f := range Fields(v.Type()) {
+			if !nothing(v.FieldByIndex(f.Index)) {
+				return false
+			}
+		}
+		return true
+	}
+	return v.IsZero() || (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0
+}
+
+// plain is a scalar without quotes when its text is a number or a boolean, and
+// a text, quoted where it must be, when it is not.
+func plain(text string) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
+	switch n.ShortTag() {
+	case "!!int", "!!float", "!!bool":
+		n.Tag = n.ShortTag()
+	default:
+		n.Tag = "!!str"
+	}
+	return n
+}

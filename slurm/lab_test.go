@@ -37,10 +37,18 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+func getLab(t *testing.T) *lab.Lab {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs the lab")
+	}
+	return cluster.Get(t)
+}
+
 // onLab is a client on the lab's controller node.
 func onLab(t *testing.T, environ ...string) (*lab.Lab, *slurm.Client) {
 	t.Helper()
-	l := cluster.Get(t)
+	l := getLab(t)
 	c := &slurm.Client{
 		User:    "root",
 		Environ: append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"}, environ...),

@@ -47,11 +47,11 @@ func (n Node) describe(what string) string {
 // Nodes lists the nodes of a partition, or of all partitions when it is empty,
 // in Slurm's order.
 func (c *Client) Nodes(ctx context.Context, partition string) ([]Node, error) {
-	args := []string{"--Node", "--noheader", "--all", format("%N", "%T", "%m", "%c", "%G", "%R", "%E")}
+	which := "--all" // hidden partitions too; not to be had together with --partition
 	if partition != "" {
-		args = append(args, "--partition="+partition)
+		which = "--partition=" + partition
 	}
-	out, err := c.query(ctx, "sinfo", args...)
+	out, err := c.query(ctx, "sinfo", "--Node", "--noheader", which, format("%N", "%T", "%m", "%c", "%G", "%R", "%E"))
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}

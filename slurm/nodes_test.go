@@ -68,7 +68,7 @@ func TestNodes(t *testing.T) {
 func TestNodesOfAPartition(t *testing.T) {
 	t.Parallel()
 	call := sinfo(row("a", "idle", "1", "1", "", "p", "none"), "", 0)
-	call.Args = append(call.Args, "--partition=p")
+	call.Args[2] = "--partition=p"
 	c, _ := onFake(t, call)
 	if nodes, err := c.Nodes(t.Context(), "p"); err != nil || len(nodes) != 1 {
 		t.Errorf("got %v, %v", nodes, err)

@@ -65,6 +65,9 @@ type PreflightRDMA struct {
 
 // PreflightGPU is the healthy state of the GPUs.
 type PreflightGPU struct {
+	// Devices is the number of GPUs a node must have; 0 says that the nodes have
+	// none, for sites that run stand-ins. Unset: gpus_per_node.
+	Devices *int `yaml:"devices,omitempty" json:"devices,omitempty" min:"0"`
 	// DeviceID is the PCI device id, such as 75a3. Unset: all GPUs alike.
 	DeviceID string `yaml:"device_id,omitempty" json:"device_id,omitempty" is:"not-empty"`
 	// Partition is the compute and memory partition mode; default SPX/NPS1.

@@ -14,7 +14,7 @@ const RouterVersion = "0.3.2"
 // systemPython is the Python that images are made from.
 const systemPython = "/usr/bin/python3"
 
-// Router is the real sglang-router, installed for the system's Python.
+// Router is a real router, installed for the system's Python.
 type Router struct {
 	// Argv starts its launcher; options follow.
 	Argv []string
@@ -26,6 +26,18 @@ type Router struct {
 
 // RealRouter installs sglang-router with pip into the cache, once.
 func RealRouter() (Router, error) {
+	return pipRouter("sglang-router", RouterVersion, "sglang_router.launch_router")
+}
+
+// VLLMRouterVersion is the release of the real vllm-router that the lab uses.
+const VLLMRouterVersion = "0.1.17"
+
+// RealVLLMRouter installs vllm-router with pip into the cache, once.
+func RealVLLMRouter() (Router, error) {
+	return pipRouter("vllm-router", VLLMRouterVersion, "vllm_router.launch_router")
+}
+
+func pipRouter(name, version, module string) (Router, error) {
 	cache, err := CacheDir()
 	if err != nil {
 		return Router{}, err
@@ -34,12 +46,9 @@ func RealRouter() (Router, error) {
 	if err != nil {
 		return Router{}, fmt.Errorf("find Python for the router: %w", err)
 	}
-	site := filepath.Join(cache, "router-"+RouterVersion+"-py"+strings.TrimSpace(string(out)))
-	r := Router{
-		Argv: []string{systemPython, "-m", "sglang_router.launch_router"},
-		Env:  []string{"PYTHONPATH=" + site}, site: site,
-	}
-	unlock, err := lockCache(cache, "router")
+	site := filepath.Join(cache, name+"-"+version+"-py"+strings.TrimSpace(string(out)))
+	r := Router{Argv: []string{systemPython, "-m", module}, Env: []string{"PYTHONPATH=" + site}, site: site}
+	unlock, err := lockCache(cache, name)
 	if err != nil {
 		return Router{}, err
 	}
@@ -47,14 +56,14 @@ func RealRouter() (Router, error) {
 	if exists(site) {
 		return r, nil
 	}
-	tmp, err := os.MkdirTemp(cache, "router-")
+	tmp, err := os.MkdirTemp(cache, "pip-")
 	if err != nil {
 		return Router{}, err
 	}
 	defer os.RemoveAll(tmp)
-	pip := exec.Command(systemPython, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", tmp, "sglang-router=="+RouterVersion)
+	pip := exec.Command(systemPython, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", tmp, name+"=="+version)
 	if out, err := pip.CombinedOutput(); err != nil {
-		return Router{}, fmt.Errorf("install sglang-router %s: %w: %s", RouterVersion, err, out)
+		return Router{}, fmt.Errorf("install %s %s: %w: %s", name, version, err, out)
 	}
 	return r, os.Rename(tmp, site)
 }

@@ -23,12 +23,7 @@ const chat = `{"model":"org/model","messages":[{"role":"user","content":"one two
 // TestRealRouterRoutesThroughStandIns runs the real router and three stand-in
 // workers as plain processes; it needs no root.
 func TestRealRouterRoutesThroughStandIns(t *testing.T) {
-	if testing.Short() {
-		t.Skip("skipped: -short leaves out what is installed from a package registry")
-	}
-	if _, err := os.Stat(systemPython); err != nil {
-		t.Skipf("skipped: the real router needs %s", systemPython)
-	}
+	skipWithoutPython(t)
 	router, err := RealRouter()
 	must(t, err)
 	binary, err := Standin()
@@ -77,6 +72,60 @@ func TestRealRouterRoutesThroughStandIns(t *testing.T) {
 			_, text := fetch(http.DefaultClient, p+"/metrics")
 			return strings.Contains(text, `sglang:num_requests_total{engine_type="prefill",model_name="org/model",pp_rank="0",tp_rank="0"} 22`)
 		})
+	}
+}
+
+func skipWithoutPython(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("skipped: -short leaves out what is installed from a package registry")
+	}
+	if _, err := os.Stat(systemPython); err != nil {
+		t.Skipf("skipped: the real router needs %s", systemPython)
+	}
+}
+
+// TestRealVLLMRouterDiscoversStandIns lets two stand-ins in vLLM's shape
+// register at the real vllm-router, as plain processes.
+func TestRealVLLMRouterDiscoversStandIns(t *testing.T) {
+	skipWithoutPython(t)
+	router, err := RealVLLMRouter()
+	must(t, err)
+	binary, err := Standin()
+	must(t, err)
+	discovery, port := freePort(t), freePort(t)
+	argv := append(router.Argv, "--vllm-pd-disaggregation", "--kv-connector", "moriio", "--vllm-discovery-address", "127.0.0.1:"+discovery,
+		"--host", "127.0.0.1", "--port", port, "--policy", "consistent_hash", "--prometheus-port", freePort(t))
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), router.Env...)
+	run(t, cmd)
+	url := "http://127.0.0.1:" + port
+	waitUntil(t, "the router to listen", func() bool { status, _ := fetch(http.DefaultClient, url+"/liveness"); return status == 200 })
+	if status, text := fetch(http.DefaultClient, url+"/health"); status != 503 {
+		t.Errorf("without workers the router's health is %d %s", status, text)
+	}
+
+	metrics := map[string]string{}
+	for _, role := range []string{"kv_producer", "kv_consumer"} {
+		http := freePort(t)
+		transfer := fmt.Sprintf(`{"kv_connector":"MoRIIOConnector","kv_role":%q,"kv_connector_extra_config":{"proxy_ip":"127.0.0.1",`+
+			`"proxy_ping_port":%q,"http_port":%q,"read_mode":true,"handshake_port":%q,"notify_port":"61005"}}`, role, discovery, http, freePort(t))
+		run(t, &exec.Cmd{Path: binary, Args: []string{"vllm", "serve", "org/model", "--port", http, "-tp", "8", "--kv-transfer-config", transfer}})
+		metrics[role] = "http://127.0.0.1:" + http + "/metrics"
+	}
+	waitUntil(t, "both workers to be discovered", func() bool { status, _ := fetch(http.DefaultClient, url+"/health"); return status == 200 })
+	status, text := send(t, http.DefaultClient, url+"/v1/chat/completions", chat)
+	if status != 200 || !strings.Contains(text, `"completion_tokens":4`) {
+		t.Fatalf("router gave %d %s", status, text)
+	}
+	for role, want := range map[string]string{"kv_producer": "1", "kv_consumer": "4"} {
+		_, text := fetch(http.DefaultClient, metrics[role])
+		if want := `vllm:generation_tokens_total{engine="0",model_name="org/model"} ` + want; !strings.Contains(text, want) {
+			t.Errorf("%s: no %s in %s", role, want, text)
+		}
+	}
+	if status, text := send(t, http.DefaultClient, url+"/v1/chat/completions", strings.Replace(chat, "org/model", "other", 1)); status != 404 {
+		t.Errorf("another model gave %d %s", status, text)
 	}
 }
 

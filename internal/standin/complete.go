@@ -37,8 +37,9 @@ func (e *engine) complete(w http.ResponseWriter, r *http.Request, s shape) {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	if e.faults.has("wrong-model") && q.Model != e.name {
-		fail(w, http.StatusNotFound, fmt.Sprintf("The model `%s` does not exist", q.Model))
+	// SGLang takes any name, vLLM its own alone.
+	if (e.vllm != nil || e.faults.has("wrong-model")) && q.Model != e.name {
+		noModel(w, q.Model)
 		return
 	}
 	for _, p := range prompts {
@@ -93,12 +94,17 @@ type answer struct {
 	prompt int // tokens
 	tokens int // to generate
 	text   string
+	params *kvParams // vLLM: where the KV of this answer is
 }
 
 // prepare does what must be done before the first token: on prefill, hand the
 // KV over; on decode, fetch it.
 func (e *engine) prepare(ctx context.Context, q request, i int, prompt string) (answer, error) {
 	a := answer{index: i, prompt: countTokens(prompt), tokens: q.tokens()}
+	if e.vllm != nil {
+		err := e.vllm.prepare(ctx, e, q, prompt, &a)
+		return a, err
+	}
 	if e.mode != "prefill" && e.mode != "decode" {
 		return a, nil
 	}

@@ -12,5 +12,7 @@
 // runs, at the path /_standin/fault; see ParseFaults.
 //
 // Main dispatches on the command line: "python3 -m sglang.launch_server …",
-// "python3 -m sglang_router.launch_router …" or "standin load …".
+// "python3 -m sglang_router.launch_router …", "vllm serve …" or "standin load …".
+// In vLLM's shape a worker takes MoRI-IO's KV transfer settings, registers at
+// the router's discovery address, and carries the place of KV as vLLM does.
 package standin

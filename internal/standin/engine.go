@@ -32,6 +32,9 @@ type engine struct {
 	rank  int
 	nodes int
 
+	// vllm is set when the engine plays vLLM.
+	vllm *vllm
+
 	rooms   *rooms
 	metrics *metrics
 	ready   atomic.Bool
@@ -55,7 +58,12 @@ func engineMain(ctx context.Context, args []string, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "launch_server:", err)
 		return 2
 	}
-	if code, done := e.faults.reparent(args); done {
+	return e.main(ctx, append([]string{"engine"}, args...))
+}
+
+// main runs the engine to its end. argv starts it again as a child.
+func (e *engine) main(ctx context.Context, argv []string) int {
+	if code, done := e.faults.reparent(argv); done {
 		return code
 	}
 	ctx, stop := withTerm(ctx, e.faults)
@@ -178,12 +186,15 @@ func (e *engine) serve(ctx context.Context, peers *peers) error {
 		}()
 	}
 	if e.mode == "prefill" && !e.faults.has("no-bootstrap") {
-		l, err := listen(ctx, e.host, e.flags.number(8998, "disaggregation-bootstrap-port"))
+		l, err := listen(ctx, e.host, e.bootstrapPort())
 		if err != nil {
 			return err
 		}
 		defer l.Close()
 		go func() { _ = http.Serve(l, e.bootstrapHandler()) }()
+	}
+	if e.vllm != nil {
+		go e.vllm.register(ctx, e)
 	}
 	server := &http.Server{Handler: e.handler(), ReadHeaderTimeout: time.Minute}
 	if !e.faults.has("not-listening") {
@@ -199,7 +210,11 @@ func (e *engine) serve(ctx context.Context, peers *peers) error {
 		return nil
 	}
 	e.ready.Store(true)
-	e.log.line("The server is fired up and ready to roll!")
+	if e.vllm != nil {
+		e.log.line("Application startup complete.")
+	} else {
+		e.log.line("The server is fired up and ready to roll!")
+	}
 	e.faults.crash("ready")
 	if x, ok := e.faults.find("deaf"); ok {
 		time.AfterFunc(x.seconds("after", 0), func() { e.deaf.Store(true) })
@@ -213,6 +228,14 @@ func (e *engine) serve(ctx context.Context, peers *peers) error {
 	defer stop()
 	_ = server.Shutdown(drain)
 	return nil
+}
+
+// bootstrapPort is where a prefill worker hands over KV.
+func (e *engine) bootstrapPort() int {
+	if e.vllm != nil {
+		return e.vllm.handshake
+	}
+	return e.flags.number(8998, "disaggregation-bootstrap-port")
 }
 
 // listen opens a port on every address the real server would.

@@ -15,8 +15,8 @@ func parseFlags(args []string) flags {
 	f := flags{}
 	name := ""
 	for _, a := range args {
-		if opt, ok := strings.CutPrefix(a, "--"); ok {
-			opt, value, has := strings.Cut(opt, "=")
+		if isOption(a) {
+			opt, value, has := strings.Cut(strings.TrimLeft(a, "-"), "=")
 			name = opt
 			if _, seen := f[name]; !seen {
 				f[name] = nil
@@ -31,6 +31,16 @@ func parseFlags(args []string) flags {
 		}
 	}
 	return f
+}
+
+// isOption says whether a word is an option, "--name" or "-tp", and no negative
+// number.
+func isOption(word string) bool {
+	if len(word) < 2 || word[0] != '-' {
+		return false
+	}
+	_, err := strconv.ParseFloat(word, 64)
+	return err != nil
 }
 
 // has says whether one of the names was given.

@@ -43,7 +43,9 @@ func (e *engine) handler() http.Handler {
 	}
 	mux.HandleFunc("GET /flush_cache", flush)
 	mux.HandleFunc("POST /flush_cache", flush)
-	if e.flags.has("enable-metrics") {
+	if e.vllm != nil {
+		e.vllm.handle(mux, e)
+	} else if e.flags.has("enable-metrics") {
 		mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 			e.metrics.write(w, e.mode)

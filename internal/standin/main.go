@@ -31,8 +31,13 @@ func Main(ctx context.Context, argv []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "standin: no part plays %s\n", strings.Join(argv, " "))
 		return 2
 	}
+	if name == "vllm" {
+		return vllmMain(ctx, args, stderr)
+	}
 	if len(args) > 0 {
 		switch args[0] {
+		case "serve":
+			return vllmMain(ctx, args, stderr)
 		case "engine":
 			return engineMain(ctx, args[1:], stderr)
 		case "router":
@@ -41,7 +46,7 @@ func Main(ctx context.Context, argv []string, stdout, stderr io.Writer) int {
 			return loadMain(ctx, args[1:], stdout, stderr)
 		}
 	}
-	fmt.Fprintln(stderr, "usage: standin engine|router|load [options], or under the name python3: -m MODULE [options]")
+	fmt.Fprintln(stderr, "usage: standin engine|router|load [options]; under the name python3: -m MODULE [options]; under the name vllm: serve MODEL [options]")
 	return 2
 }
 

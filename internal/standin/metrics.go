@@ -73,3 +73,22 @@ func engineType(mode string) string {
 	}
 	return mode
 }
+
+// writeVLLM prints the metrics under vLLM's names.
+func (m *metrics) writeVLLM(w io.Writer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	label := fmt.Sprintf(`{engine="0",model_name=%q}`, m.model)
+	for _, x := range []struct {
+		name, kind string
+		value      int
+	}{
+		{"num_requests_running", "gauge", m.running},
+		{"num_requests_waiting", "gauge", 0},
+		{"prompt_tokens_total", "counter", m.prompt},
+		{"generation_tokens_total", "counter", m.generated},
+		{"request_success_total", "counter", m.requests},
+	} {
+		fmt.Fprintf(w, "# TYPE vllm:%[1]s %[2]s\nvllm:%[1]s%[3]s %[4]d\n", x.name, x.kind, label, x.value)
+	}
+}

@@ -18,8 +18,8 @@ const (
 
 // reparent plays a launcher that hands its work to a renamed child and ends
 // when the child serves. It says whether this process is such a launcher, and
-// its exit code.
-func (f *faults) reparent(args []string) (code int, done bool) {
+// its exit code. argv starts the child's part.
+func (f *faults) reparent(argv []string) (code int, done bool) {
 	x, ok := f.find("reparent")
 	part := "engine"
 	if f.place.role == "router" {
@@ -32,8 +32,7 @@ func (f *faults) reparent(args []string) (code int, done bool) {
 	if !ok {
 		return 0, false
 	}
-	argv := append([]string{"sglang::" + part, part}, args...)
-	if err := spawn(argv, servingChild+"=1", false); err != nil {
+	if err := spawn(append([]string{"sglang::" + part}, argv...), servingChild+"=1", false); err != nil {
 		f.log.line("standin: " + err.Error())
 		return 1, true
 	}

@@ -53,6 +53,7 @@ type request struct {
 	BootstrapHost oneOrMany[string] `json:"bootstrap_host"`
 	BootstrapPort oneOrMany[*int]   `json:"bootstrap_port"`
 	BootstrapRoom oneOrMany[uint64] `json:"bootstrap_room"`
+	KVTransfer    *kvParams         `json:"kv_transfer_params"`
 }
 
 func readRequest(r *http.Request) (request, error) {

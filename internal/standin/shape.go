@@ -28,6 +28,14 @@ func openAI(kind, model string, choices []any) map[string]any {
 	return map[string]any{"id": answerID, "object": kind, "created": created, "model": model, "choices": choices}
 }
 
+// withPlace adds where the KV of the answer is, on a vLLM prefill worker.
+func withPlace(out map[string]any, all []answer) map[string]any {
+	if len(all) > 0 && all[0].params != nil {
+		out["kv_transfer_params"] = all[0].params
+	}
+	return out
+}
+
 func finish(a answer, t int) any {
 	if t == a.tokens-1 {
 		return "length"
@@ -48,7 +56,7 @@ func (chatShape) whole(model string, all []answer) any {
 	}
 	out := openAI("chat.completion", model, choices)
 	out["usage"] = usageOf(all)
-	return out
+	return withPlace(out, all)
 }
 
 func (chatShape) piece(model string, a answer, t int, text string) any {
@@ -75,7 +83,7 @@ func (textShape) whole(model string, all []answer) any {
 	}
 	out := openAI("text_completion", model, choices)
 	out["usage"] = usageOf(all)
-	return out
+	return withPlace(out, all)
 }
 
 func (textShape) piece(model string, a answer, t int, text string) any {

@@ -22,7 +22,7 @@ import (
 // python3 or standin it is one.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
-	case "python3", "standin", "sglang::engine", "sglang::router", "sglang::helper":
+	case "python3", "standin", "vllm", "sglang::engine", "sglang::router", "sglang::helper":
 		os.Exit(Main(context.Background(), os.Args, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())

@@ -8,48 +8,87 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-
-	"github.com/disagg/disagg/orchestrator/events"
 )
 
-// counters are sums over the series of one name in Prometheus text.
-type counters map[string]float64
+// counters are the samples of one exporter.
+type counters struct {
+	sums map[string]float64 // over all series of a name
+	// byWorker are sums of what a router counted for one worker, by its URL:
+	// requests, or outcomes that were good.
+	byWorker map[string]float64
+}
 
 // parseCounters reads Prometheus text. Lines that are no samples are left out:
 // exporters differ in details that do not matter here.
 func parseCounters(body []byte) counters {
-	out := counters{}
+	out := counters{sums: map[string]float64{}, byWorker: map[string]float64{}}
 	sc := bufio.NewScanner(bytes.NewReader(body))
 	sc.Buffer(nil, maxBody)
 	for sc.Scan() {
-		line := strings.TrimSpace(sc.Text())
-		if line == "" || line[0] == '#' {
+		name, labels, v, ok := parseSample(sc.Text())
+		if !ok {
 			continue
 		}
-		name, rest := line, ""
-		if i := strings.IndexAny(line, "{ \t"); i > 0 {
-			name, rest = line[:i], line[i:]
+		out.sums[name] += v
+		worker := label(labels, "worker")
+		outcome := label(labels, "outcome")
+		if worker != "" && (outcome == "" || outcome == "success") && (strings.HasSuffix(name, "requests_total") || strings.HasSuffix(name, "outcomes_total")) {
+			out.byWorker[workerKey(worker)] += v
 		}
-		if i := strings.LastIndexByte(rest, '}'); i >= 0 {
-			rest = rest[i+1:]
-		}
-		f := strings.Fields(rest)
-		if len(f) == 0 {
-			continue
-		}
-		v, err := strconv.ParseFloat(f[0], 64)
-		if err != nil {
-			continue
-		}
-		// sglang writes "sglang:x_total", others "vllm:x_total" or "atom_x_total".
-		out[strings.ReplaceAll(name, ":", "_")] += v
 	}
 	return out
 }
 
+// parseSample splits "name{labels} value [time]".
+func parseSample(line string) (name, labels string, v float64, ok bool) {
+	line = strings.TrimSpace(line)
+	i := strings.IndexAny(line, "{ \t")
+	if i < 1 || line[0] == '#' {
+		return "", "", 0, false
+	}
+	name, rest := line[:i], line[i:]
+	if rest[0] == '{' {
+		j := strings.LastIndexByte(rest, '}')
+		if j < 0 {
+			return "", "", 0, false
+		}
+		labels, rest = rest[1:j], rest[j+1:]
+	}
+	f := strings.Fields(rest)
+	if len(f) == 0 {
+		return "", "", 0, false
+	}
+	v, err := strconv.ParseFloat(f[0], 64)
+	if err != nil {
+		return "", "", 0, false
+	}
+	// sglang writes "sglang:x_total", others "vllm:x_total" or "atom_x_total".
+	return strings.ReplaceAll(name, ":", "_"), labels, v, true
+}
+
+// label finds the value of a label. Values here are URLs and words: none holds a
+// quote.
+func label(labels, name string) string {
+	for part := range strings.SplitSeq(labels, ",") {
+		k, v, ok := strings.Cut(strings.TrimSpace(part), "=")
+		if ok && k == name {
+			return strings.Trim(v, `"`)
+		}
+	}
+	return ""
+}
+
+// workerKey is what routers' different ways to name one worker have in common:
+// with and without scheme, with the number of a data-parallel rank.
+func workerKey(url string) string {
+	url = strings.TrimPrefix(normalURL(url), "http://")
+	host, _, _ := strings.Cut(url, "@")
+	return host
+}
+
 // sumSuffix adds all counters whose name ends in one of the suffixes.
 func (c counters) sumSuffix(suffixes ...string) (sum float64, found bool) {
-	for name, v := range c {
+	for name, v := range c.sums {
 		for _, s := range suffixes {
 			if strings.HasSuffix(name, s) {
 				sum, found = sum+v, true
@@ -78,125 +117,10 @@ func (c counters) running() (float64, bool) {
 func (r *run) scrape(ctx context.Context, base string) (counters, error) {
 	a, err := r.get(ctx, base+"/metrics", r.pace.Probe)
 	if err != nil {
-		return nil, err
+		return counters{}, err
 	}
 	if a.status != http.StatusOK {
-		return nil, fmt.Errorf("GET %s/metrics: %s", base, a.text())
+		return counters{}, fmt.Errorf("GET %s/metrics: %s", base, a.text())
 	}
 	return parseCounters(a.body), nil
-}
-
-// canariesPerWorker bounds the completions sent to see every worker's counters
-// move. With a random policy over n workers the chance to miss one after 16·n
-// requests is below n·e^-16.
-const canariesPerWorker = 16
-
-// proveByCounters sends completions through the router until the counters of
-// every worker have moved. Workers whose counters did not move, or cannot be
-// read, are not proven, and the run is not ready.
-func (r *run) proveByCounters(ctx context.Context) (string, error) {
-	bases := map[string]string{}
-	for i := range r.plan.Workers {
-		w := &r.plan.Workers[i]
-		bases[w.ID] = r.workerURL(w)
-	}
-	before, err := r.readCounters(ctx, bases)
-	if err != nil {
-		return "", err
-	}
-	open := map[string]error{}
-	for id := range bases {
-		open[id] = before.bad[id]
-	}
-	sent, limit := 0, canariesPerWorker*len(bases)
-	for countable(open) && sent < limit {
-		n := min(atOnce, limit-sent)
-		if err := r.burst(ctx, sent, n); err != nil {
-			return "", err
-		}
-		sent += n
-		now, err := r.readCounters(ctx, bases)
-		if err != nil {
-			return "", err
-		}
-		for id := range bases {
-			if now.bad[id] == nil && before.bad[id] == nil && now.done[id] > before.done[id] {
-				delete(open, id)
-			}
-		}
-	}
-	if len(open) > 0 {
-		for id, err := range open {
-			if err == nil {
-				open[id] = fmt.Errorf("the counters of %s did not move", id)
-			}
-		}
-		return "", failf("after %s through the router these workers are not proven to take part: %s", plural(sent, "completion"), describeOpen(open))
-	}
-	r.emit(events.Event{Kind: events.Canary, Msg: fmt.Sprintf("the counters of all %s moved after %s", plural(len(bases), "worker"), plural(sent, "completion"))})
-	return fmt.Sprintf("counters of all workers moved after %s", plural(sent, "completion")), nil
-}
-
-// countable says that a worker is open whose counters can be read: for others no
-// further completion would prove anything.
-func countable(open map[string]error) bool {
-	for _, err := range open {
-		if err == nil {
-			return true
-		}
-	}
-	return false
-}
-
-// reading is one reading of all workers' counters.
-type reading struct {
-	done map[string]float64
-	bad  map[string]error
-}
-
-func (r *run) readCounters(ctx context.Context, bases map[string]string) (reading, error) {
-	out := reading{done: map[string]float64{}, bad: map[string]error{}}
-	for id, base := range bases {
-		spawn(ctx, r, func(ctx context.Context) (counters, error) { return r.scrape(ctx, base) }, func(c counters, err error) {
-			n, ok := c.workDone()
-			switch {
-			case err != nil:
-				out.bad[id] = fmt.Errorf("the counters of %s cannot be read: %w", id, err)
-			case !ok:
-				out.bad[id] = fmt.Errorf("the metrics of %s have no counter of requests or tokens", id)
-			default:
-				out.done[id] = n
-			}
-		})
-	}
-	err := r.await(ctx, waiting{
-		done: func() bool { return len(out.done)+len(out.bad) == len(bases) },
-		what: func() string { return "the workers' counters" },
-	})
-	return out, err
-}
-
-// burst sends n different completions at once, so that policies which go by the
-// prompt spread them too.
-func (r *run) burst(ctx context.Context, first, n int) error {
-	base, limit := r.frontURL(), r.canaryLimit()
-	left := n
-	var bad error
-	for i := range n {
-		req := r.chat(fmt.Sprintf("Say the number %d.", 1000+first+i))
-		spawn(ctx, r, func(ctx context.Context) (string, error) { return r.complete(ctx, base, req, limit) }, func(_ string, err error) {
-			left--
-			if err != nil && bad == nil {
-				bad = err
-			}
-		})
-	}
-	err := r.await(ctx, waiting{
-		done: func() bool { return left == 0 || bad != nil },
-		what: func() string { return fmt.Sprintf("%s through the router", plural(left, "completion")) },
-	})
-	if bad != nil {
-		return failf("a completion failed after others had come out: %v", bad)
-	}
-	return err
 }

@@ -39,6 +39,7 @@ type cluster struct {
 	unreach  map[string]error // nodes that cannot be reached
 	never    map[string]bool  // nodes whose agent never answers
 	rooms    map[int64]bool   // bootstrap rooms that prefill has filled
+	routed   map[string]int   // requests the router has sent, by host:port
 }
 
 // program is what a released process does. It returns how it ends; ctx ends when
@@ -93,7 +94,7 @@ var errKilled = errors.New("killed")
 func newCluster(names ...string) *cluster {
 	c := &cluster{
 		nodes: map[string]*fakeNode{}, order: names, programs: map[string]program{}, servers: map[string]*server{},
-		unreach: map[string]error{}, never: map[string]bool{}, rooms: map[int64]bool{},
+		unreach: map[string]error{}, never: map[string]bool{}, rooms: map[int64]bool{}, routed: map[string]int{},
 	}
 	for i, name := range names {
 		c.nodes[name] = &fakeNode{
@@ -554,6 +555,9 @@ func (f *fakeRouter) run(ctx context.Context, p *fakeProc) deploy.Exit {
 		body, _ := json.Marshal(req)
 		var res *http.Response
 		for _, host := range pair {
+			p.cluster.mu.Lock()
+			p.routed[host]++
+			p.cluster.mu.Unlock()
 			sub, _ := http.NewRequestWithContext(r.Context(), http.MethodPost, "http://"+host+chatPath, strings.NewReader(string(body)))
 			var err error
 			if res, err = p.RoundTrip(sub); err != nil {
@@ -564,6 +568,13 @@ func (f *fakeRouter) run(ctx context.Context, p *fakeProc) deploy.Exit {
 		w.WriteHeader(res.StatusCode)
 		_, _ = io.Copy(w, res.Body)
 	})
+	p.listen(29100, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.cluster.mu.Lock()
+		defer p.cluster.mu.Unlock()
+		for host, n := range p.routed {
+			_, _ = fmt.Fprintf(w, "vllm_router_processed_requests_total{worker=\"http://%s\"} %d\n", host, n)
+		}
+	}))
 	p.listen(f.port, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f.before == nil || !f.before(w, r) {
 			mux.ServeHTTP(w, r)

@@ -577,6 +577,18 @@ func TestCountersProveWorkersOfOtherRouters(t *testing.T) {
 			s.verdict(s.start(), ExitLaunch, "after 64 completions through the router these workers are not proven to take part: the counters of prefill-1 did not move")
 		})
 	})
+	t.Run("the router counts for workers that do not", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			s := setup(t)
+			for _, e := range s.engines {
+				e.metrics = false
+			}
+			s.plan.Router.Ports = append(s.plan.Router.Ports, models.Port{Name: "metrics", Number: 29100})
+			if res := s.start(); res.Outcome != result.OK {
+				t.Fatalf("cause: %+v", res.Cause)
+			}
+		})
+	})
 	t.Run("one cannot be counted", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			s := setup(t)

@@ -3,8 +3,12 @@ package orchestrator
 import (
 	"context"
 	"fmt"
+	"net"
+	"slices"
+	"strconv"
 	"time"
 
+	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/orchestrator/events"
 )
 
@@ -21,7 +25,7 @@ func (r *run) stageRouter(ctx context.Context) error {
 		return err
 	}
 	base := r.frontURL()
-	if err := r.until(ctx, p, "the router to be ready", func(ctx context.Context) error { return r.probeHealth(ctx, base+rt.ReadyPath) }); err != nil {
+	if err := r.until(ctx, p, "the router to be ready", r.routerProbe()); err != nil {
 		return err
 	}
 	took := time.Since(p.released)
@@ -29,7 +33,7 @@ func (r *run) stageRouter(ctx context.Context) error {
 	e.Detail = map[string]any{"seconds": took.Seconds(), "url": base}
 	r.emit(e)
 
-	if rt.MembersPath == "" {
+	if !listsMembers(rt) {
 		r.unproven = append(r.unproven, "the router's members: a "+rt.Kind+" router lists none; only the canary shows who takes part")
 		return nil
 	}
@@ -42,6 +46,25 @@ func (r *run) stageRouter(ctx context.Context) error {
 	e.Detail = map[string]any{"seconds": took.Seconds(), "members": len(planned)}
 	r.emit(e)
 	return nil
+}
+
+// routerProbe asks whether the router is ready. One without a page for that is
+// ready when it takes connections; the canary shows the rest.
+func (r *run) routerProbe() func(context.Context) error {
+	rt := r.plan.Router
+	if rt.ReadyPath == "" {
+		addr := net.JoinHostPort(r.place[rt.Node].info.Addr, strconv.Itoa(rt.Port))
+		return func(ctx context.Context) error { return dial(ctx, addr, r.pace.Probe) }
+	}
+	url := r.frontURL() + rt.ReadyPath
+	return func(ctx context.Context) error { return r.probeHealth(ctx, url) }
+}
+
+// listsMembers says whether the router's list of workers means anything. One that
+// workers register with (it has a discovery port) serves the page and leaves it
+// empty.
+func listsMembers(rt *models.Router) bool {
+	return rt.MembersPath != "" && !slices.ContainsFunc(rt.Ports, func(p models.Port) bool { return p.Name == "discovery" })
 }
 
 // until polls a probe that belongs to a process until it succeeds.

@@ -70,16 +70,18 @@ func (r *run) startWatch() {
 		s.head = s.ranks[0]
 		r.watch.workers = append(r.watch.workers, s)
 		base, health := r.workerURL(w), r.workerURL(w)+w.HealthPath
-		r.rounds(ctx, r.pace.Watch, func(ctx context.Context) { r.watchHealth(ctx, s, health) })
+		r.rounds(ctx, r.pace.Watch, func(ctx context.Context) {
+			r.watchHealth(ctx, s, func(ctx context.Context) error { return r.probeHealth(ctx, health) })
+		})
 		r.rounds(ctx, r.pace.Watch, func(ctx context.Context) { r.watchTokens(ctx, s, base) })
 	}
 	if rt := r.plan.Router; rt != nil {
 		p := r.procs[rt.ID]
 		s := &watched{what: "router", head: p, ranks: []*proc{p}}
 		r.watch.router = s
-		base, planned := r.frontURL(), r.plannedMembers()
-		r.rounds(ctx, r.pace.Watch, func(ctx context.Context) { r.watchHealth(ctx, s, base+rt.ReadyPath) })
-		if rt.MembersPath != "" {
+		base, planned, ready := r.frontURL(), r.plannedMembers(), r.routerProbe()
+		r.rounds(ctx, r.pace.Watch, func(ctx context.Context) { r.watchHealth(ctx, s, ready) })
+		if listsMembers(rt) {
 			r.rounds(ctx, r.pace.Watch, func(ctx context.Context) { r.watchMembers(ctx, base+rt.MembersPath, planned) })
 		}
 	}
@@ -103,8 +105,8 @@ func (r *run) rounds(ctx context.Context, every time.Duration, ask func(context.
 
 // watchHealth notices who is alive but deaf: it does not answer, and does not
 // even write to its log; or does not answer for very long.
-func (r *run) watchHealth(ctx context.Context, s *watched, url string) {
-	err := r.probeHealth(ctx, url)
+func (r *run) watchHealth(ctx context.Context, s *watched, probe func(context.Context) error) {
+	err := probe(ctx)
 	r.post(ctx, func() {
 		s.silent.set(err)
 		silent := s.silent.lasts()

@@ -18,6 +18,7 @@ import (
 	"github.com/disagg/disagg/deploy"
 	"github.com/disagg/disagg/deploy/wire"
 	"github.com/disagg/disagg/internal/procgroup"
+	"github.com/disagg/disagg/internal/redact"
 )
 
 const (
@@ -157,7 +158,7 @@ func (s *shim) load() error {
 			}
 		}
 	}
-	s.sink = &sink{red: newRedactor(secrets)}
+	s.sink = &sink{red: redact.New(secrets)}
 	return nil
 }
 

@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/disagg/disagg/internal/redact"
 )
 
 // sink takes the program's output: redacted into the log file and the tail.
 type sink struct {
 	mu     sync.Mutex
 	file   io.Writer
-	red    *redactor
+	red    *redact.Redactor
 	tail   tail
 	size   int64 // bytes in the file
 	lost   int64 // bytes that could not be written since the last that could
@@ -26,7 +28,7 @@ type sink struct {
 func (s *sink) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.put(s.red.write(p))
+	s.put(s.red.Write(p))
 	return len(p), nil
 }
 
@@ -56,7 +58,7 @@ func (s *sink) put(b []byte) {
 func (s *sink) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.put(s.red.flush())
+	s.put(s.red.Flush())
 }
 
 // report returns the tail and the size of the log. Lost output is said in the

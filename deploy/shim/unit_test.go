@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/disagg/disagg/deploy"
+	"github.com/disagg/disagg/internal/redact"
 )
 
 func TestEncodeEnvRefuses(t *testing.T) {
@@ -150,7 +151,7 @@ func (d *fullDisk) Write(p []byte) (int, error) {
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := &fullDisk{room: 10}
-	s := &sink{file: disk, red: newRedactor(nil)}
+	s := &sink{file: disk, red: redact.New(nil)}
 	for _, line := range []string{"0123456", "789ABC\n", "lost\n"} {
 		if n, err := s.Write([]byte(line)); n != len(line) || err != nil {
 			t.Errorf("Write = %d, %v: the program would notice", n, err)

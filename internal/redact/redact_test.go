@@ -1,4 +1,4 @@
-package shim
+package redact
 
 import (
 	"bytes"
@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-func redactAll(r *redactor, pieces ...string) string {
+func redactAll(r *Redactor, pieces ...string) string {
 	var out strings.Builder
 	for _, p := range pieces {
-		out.Write(r.write([]byte(p)))
+		out.Write(r.Write([]byte(p)))
 	}
-	out.Write(r.flush())
+	out.Write(r.Flush())
 	return out.String()
 }
 
@@ -24,6 +24,8 @@ func TestRedact(t *testing.T) {
 		"PIN":      []byte("12345"), // too short to be told from a number
 		"QUOTED":   []byte("pass\"wo\nrd"),
 		"URLISH":   []byte("p@ss/word"),
+		"HTML":     []byte("a<b>&cdef"),
+		"PEM":      []byte("-----BEGIN-----\nMIIEvQIBADANBgkqhkiG9w0B\nshort\n-----END-----\n"),
 	}
 	tests := []struct {
 		name   string
@@ -43,12 +45,14 @@ func TestRedact(t *testing.T) {
 		{"most of it at the end", []string{"see hf_abcdef"}, "see [redacted]"},
 		{"inside JSON", []string{`{"p":"pass\"wo\nrd"}`}, `{"p":"[redacted:QUOTED]"}`},
 		{"inside a URL", []string{"http://u:p%40ss%2Fword@h"}, "http://u:[redacted:URLISH]@h"},
+		{"inside JSON that is safe in HTML", []string{`"a\u003cb\u003e\u0026cdef" "a<b>&cdef"`}, `"[redacted:HTML]" "[redacted:HTML]"`},
+		{"one line of several", []string{"key: MIIEvQIBADANBgkq", "hkiG9w0B\nshort\n"}, "key: [redacted:PEM]\nshort\n"},
 		{"raw with newline", []string{"pass\"wo", "\n", "rd"}, "[redacted:QUOTED]"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := redactAll(newRedactor(secrets), tt.pieces...); got != tt.want {
+			if got := redactAll(New(secrets), tt.pieces...); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -59,12 +63,12 @@ func TestRedact(t *testing.T) {
 // secret, and a log without beginnings of secrets waits for nothing.
 func TestRedactHoldsLittle(t *testing.T) {
 	t.Parallel()
-	r := newRedactor(map[string][]byte{"T": []byte("aaaaaaab")})
+	r := New(map[string][]byte{"T": []byte("aaaaaaab")})
 	in := strings.Repeat("a", 1<<16)
-	if out := r.write([]byte(in)); len(in)-len(out) >= len("aaaaaaab") {
+	if out := r.Write([]byte(in)); len(in)-len(out) >= len("aaaaaaab") {
 		t.Errorf("%d bytes are held back", len(in)-len(out))
 	}
-	if out := r.write([]byte("line\n")); !bytes.HasSuffix(out, []byte("line\n")) {
+	if out := r.Write([]byte("line\n")); !bytes.HasSuffix(out, []byte("line\n")) {
 		t.Errorf("a whole line is held back: %q", out)
 	}
 }
@@ -81,13 +85,13 @@ func TestRedactAnySplit(t *testing.T) {
 		for range rng.IntN(12) {
 			in.WriteString(alphabet[rng.IntN(len(alphabet))])
 		}
-		whole := redactAll(newRedactor(secrets), in.String()+"\n")
+		whole := redactAll(New(secrets), in.String()+"\n")
 		var pieces []string
 		for rest := in.String() + "\n"; rest != ""; {
 			n := 1 + rng.IntN(len(rest))
 			pieces, rest = append(pieces, rest[:n]), rest[n:]
 		}
-		got := redactAll(newRedactor(secrets), pieces...)
+		got := redactAll(New(secrets), pieces...)
 		if got != whole {
 			t.Fatalf("%q cut as %q gives %q, whole %q", in.String(), pieces, got, whole)
 		}
@@ -100,10 +104,34 @@ func TestRedactAnySplit(t *testing.T) {
 }
 
 func BenchmarkRedact(b *testing.B) {
-	r := newRedactor(map[string][]byte{"HF_TOKEN": []byte("hf_abcdefghijklmnopqrstuvwxyz")})
+	r := New(map[string][]byte{"HF_TOKEN": []byte("hf_abcdefghijklmnopqrstuvwxyz")})
 	line := []byte(strings.Repeat("[2026-01-01 00:00:00] Loading safetensors checkpoint shards: 37% Completed\n", 800))
 	b.SetBytes(int64(len(line)))
 	for b.Loop() {
-		r.write(line)
+		r.Write(line)
+	}
+}
+
+// TestWholeText: text that is not a stream keeps what only looks like the
+// beginning of a secret, and one redactor serves several goroutines.
+func TestWholeText(t *testing.T) {
+	t.Parallel()
+	r := New(map[string][]byte{"T": []byte("hf_abcdef123")})
+	for in, want := range map[string]string{
+		"":                       "",
+		"x hf_abcdef123":         "x [redacted:T]",
+		"x hf_abcdef12":          "x hf_abcdef12",
+		"hf_abcdef1hf_abcdef123": "hf_abcdef1[redacted:T]",
+	} {
+		if got := r.String(in); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+		if got := r.Holds([]byte(in)); got != strings.Contains(in, "hf_abcdef123") {
+			t.Errorf("Holds(%q) = %v", in, got)
+		}
+	}
+	var none *Redactor
+	if none.String("x") != "x" || string(none.Write([]byte("y"))) != "y" || none.Flush() != nil || none.Holds([]byte("x")) {
+		t.Error("a nil redactor changes something")
 	}
 }

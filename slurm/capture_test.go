@@ -43,7 +43,8 @@ func (r *recorder) save(t *testing.T, l *lab.Lab, dir, name string) {
 	t.Helper()
 	c := r.calls[len(r.calls)-1]
 	place := regexp.MustCompile(regexp.QuoteMeta(l.Dir()) + `/shared/t-[0-9]+`)
-	hide := func(s string) string { return place.ReplaceAllString(s, "/shared") }
+	kernel := regexp.MustCompile(`OS=Linux [^\n]*`)
+	hide := func(s string) string { return kernel.ReplaceAllString(place.ReplaceAllString(s, "/shared"), "OS=Linux") }
 	c.Args = slices.Clone(c.Args)
 	for i := range c.Args {
 		c.Args[i] = hide(c.Args[i])
@@ -126,6 +127,10 @@ func TestCapture(t *testing.T) {
 		t.Fatal(err)
 	}
 	save("nodes-invalid-gpus")
+	if _, err := r.Architectures(ctx, "main"); err != nil {
+		t.Fatal(err)
+	}
+	save("show-node")
 
 	// How jobs end.
 	if err := r.Cancel(ctx, id, slurm.Mark{Token: "disagg:one"}, slurm.CancelRequest{}); err != nil {

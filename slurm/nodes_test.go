@@ -100,3 +100,31 @@ func TestValidateNodes(t *testing.T) {
 		t.Errorf("without sinfo: %v", err)
 	}
 }
+
+func TestArchitectures(t *testing.T) {
+	t.Parallel()
+	call := slurmtest.Captured(t, captured+"show-node")
+	for partition, want := range map[string]map[string][]string{
+		"":     {"x86_64": {"node1", "node2", "node3", "node4"}},
+		"main": {"x86_64": {"node1", "node2", "node3", "node4"}},
+		"mai":  {},
+	} {
+		c, _ := onFake(t, call)
+		got, err := c.Architectures(t.Context(), partition)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("partition %q: error %v, (-want +got):\n%s", partition, err, diff)
+		}
+	}
+	mixed := call
+	mixed.Stdout = "NodeName=a Arch=aarch64 \n   Partitions=p,q \n   Reason=NodeName=z Arch=x86_64 [root@now]\n\n" +
+		"NodeName=b CoresPerSocket=1 \n   State=DOWN\n   Partitions=q \n\nNodeName=c Arch=x86_64 \n   Partitions=q \n"
+	c, _ := onFake(t, mixed)
+	got, err := c.Architectures(t.Context(), "q")
+	if diff := cmp.Diff(map[string][]string{"aarch64": {"a"}, "x86_64": {"c"}}, got); err != nil || diff != "" {
+		t.Errorf("error %v, (-want +got):\n%s", err, diff)
+	}
+	c, _ = onFake(t, slurmtest.Call{Program: "scontrol", Args: []string{"show", "node"}, Stderr: "slurm_load_node error: Socket timed out on send/recv operation\n", Exit: 1})
+	if _, err := c.Architectures(t.Context(), ""); err == nil {
+		t.Error("a failed query passed for no nodes")
+	}
+}

@@ -104,6 +104,8 @@ func TestCapturesAreComplete(t *testing.T) {
 			got = len(parseJobs([]byte(c.Stdout)))
 		case c.Program == "sinfo":
 			got = len(parseNodes([]byte(c.Stdout)))
+		case c.Program == "scontrol" && c.Args[1] == "node":
+			got = lines * len(parseArchitectures([]byte(c.Stdout), "")["x86_64"]) / 4
 		case c.Program == "scontrol" && parseDetails([]byte(c.Stdout)).exit == nil:
 			got = 0
 		}
@@ -136,6 +138,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("node %+v", n)
 			}
 		}
+		parseArchitectures(b, "p")
 		if id, _, _, ok := parseJobID(b); ok && checkID(id) != nil {
 			t.Errorf("id %q", id)
 		}

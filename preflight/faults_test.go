@@ -6,7 +6,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -28,15 +27,12 @@ func throughProcesses(name string) bool {
 
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	healthySpec := specOf(t, nodetest.Healthy(), "n1")
-	healthy := sync.OnceValue(func() preflight.Facts { return gathered(t, healthySpec) })
 	for _, fault := range nodetest.Faults() {
 		t.Run(strings.ReplaceAll(fault.Name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			n := nodetest.Healthy()
 			fault.Break(n)
-			var f preflight.Facts
-			s := healthySpec
+			f, s := gatheredOnce(t)
 			if throughProcesses(fault.Name) {
 				s = specOf(t, n, "n1")
 				started := time.Now()
@@ -45,7 +41,7 @@ func TestFaults(t *testing.T) {
 					t.Errorf("gathering took %s", d)
 				}
 			} else {
-				f = changed(healthy(), n)
+				f = changed(f, n)
 			}
 			r := preflight.Judge([]preflight.Facts{f}, s, fold)
 			if got := string(r.Nodes[0].Checks[fault.Check]); got != fault.Verdict {

@@ -60,21 +60,25 @@ func fold(names []string) string { return strings.Join(names, ",") }
 // gathered gathers a node through FactsMain, as a transport does.
 func gathered(t *testing.T, s preflight.Spec) preflight.Facts {
 	t.Helper()
-	in, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	out.WriteString("*** Authorised users only ***\nLast login: Mon\n")
-	if err := preflight.FactsMain(context.Background(), bytes.NewReader(in), &out); err != nil {
-		t.Fatal(err)
-	}
-	out.WriteString("logout\n")
-	f, err := preflight.ReadFacts(out.Bytes())
+	f, err := gatherThrough(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
+}
+
+func gatherThrough(s preflight.Spec) (preflight.Facts, error) {
+	in, err := json.Marshal(s)
+	if err != nil {
+		return preflight.Facts{}, err
+	}
+	var out bytes.Buffer
+	out.WriteString("*** Authorised users only ***\nLast login: Mon\n")
+	if err := preflight.FactsMain(context.Background(), bytes.NewReader(in), &out); err != nil {
+		return preflight.Facts{}, err
+	}
+	out.WriteString("logout\n")
+	return preflight.ReadFacts(out.Bytes())
 }
 
 func TestHealthyNode(t *testing.T) {

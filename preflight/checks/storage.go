@@ -210,17 +210,18 @@ func judgeTree(dir string, t facts.Tree) []Finding {
 		}
 	}
 	for _, e := range entries {
-		if !strings.HasSuffix(e.Name, ".safetensors") || len(e.Head) < 9 || parse.PointerFile(e.Head) {
+		if !strings.HasSuffix(e.Name, ".safetensors") || e.Dangling || parse.PointerFile(e.Head) {
 			continue
 		}
 		n, ok := parse.SafetensorsHeader(e.Head)
 		switch {
+		case e.Need > e.Size:
+			out = append(out, fail(path.Join(dir, e.Name), fmt.Sprintf("%d bytes of %d", e.Size, e.Need), "the whole file", fix))
+		case len(e.Head) == 0:
 		case !ok:
 			out = append(out, fail(path.Join(dir, e.Name), "does not begin like a safetensors file", "a safetensors file", fix))
 		case 8+n > e.Size:
 			out = append(out, fail(path.Join(dir, e.Name), fmt.Sprintf("%d bytes, shorter than its own header", e.Size), "the whole file", fix))
-		case e.Need > e.Size:
-			out = append(out, fail(path.Join(dir, e.Name), fmt.Sprintf("%d bytes of %d", e.Size, e.Need), "the whole file", fix))
 		}
 	}
 	out = append(out, judgeIndexed(dir, entries, by, fix)...)

@@ -36,10 +36,19 @@ type rooms struct {
 }
 
 type room struct {
-	full  chan struct{} // closed when kv is set
-	taken chan struct{} // closed when the decode worker has it
-	kv    kv
-	once  sync.Once
+	filled, fetched sync.Once
+	full            chan struct{} // closed when kv is set
+	taken           chan struct{} // closed when the decode worker has it
+	kv              kv
+}
+
+// fill puts the KV into the room. A second request for the same room finds the
+// first one's.
+func (x *room) fill(k kv) {
+	x.filled.Do(func() {
+		x.kv = k
+		close(x.full)
+	})
 }
 
 func newRooms() *rooms { return &rooms{all: map[uint64]*room{}} }
@@ -65,8 +74,7 @@ func (r *rooms) drop(n uint64) {
 // hand offers the KV of a room and waits until the decode worker took it.
 func (r *rooms) hand(ctx context.Context, n uint64, k kv) error {
 	x := r.get(n)
-	x.kv = k
-	close(x.full)
+	x.fill(k)
 	defer r.drop(n)
 	limit := duration("STANDIN_KV_SECONDS", time.Second, kvTimeout)
 	select {
@@ -107,7 +115,7 @@ func (e *engine) bootstrapHandler() http.Handler {
 		select {
 		case <-x.full:
 			writeJSON(w, http.StatusOK, x.kv)
-			x.once.Do(func() { close(x.taken) })
+			x.fetched.Do(func() { close(x.taken) })
 		case <-r.Context().Done():
 			e.rooms.drop(n)
 		}

@@ -73,7 +73,7 @@ func (e *engine) complete(w http.ResponseWriter, r *http.Request, s shape) {
 		name = e.name
 	}
 	if q.Stream {
-		e.stream(w, r, s, name, answers, q.StreamOptions.IncludeUsage)
+		e.stream(w, r, s, name, answers, q.StreamOptions.IncludeUsage, start)
 		return
 	}
 	for i := range answers {
@@ -81,9 +81,9 @@ func (e *engine) complete(w http.ResponseWriter, r *http.Request, s shape) {
 			if !e.tokenPause(r.Context()) {
 				return
 			}
-			answers[i].text += e.token(t)
+			answers[i].text += token(t)
+			e.count(t, answers[i].prompt, start)
 		}
-		e.count(answers[i], start)
 	}
 	writeJSON(w, http.StatusOK, s.whole(name, answers))
 }
@@ -133,21 +133,23 @@ func (e *engine) prepare(ctx context.Context, q request, i int, prompt string) (
 	return a, nil
 }
 
-// count adds a finished answer to the metrics.
-func (e *engine) count(a answer, start time.Time) {
+// count adds the t-th token of an answer to the metrics.
+func (e *engine) count(t, prompt int, start time.Time) {
 	e.metrics.add(func(m *metrics) {
-		m.prompt += a.prompt
-		m.generated += a.tokens
-		m.ttftSum += time.Since(start) - time.Duration(a.tokens-1)*tokenTime
+		m.generated++
+		if t == 0 {
+			m.prompt += prompt
+			m.ttftSum += time.Since(start)
+		}
 	})
 }
 
-// token is the n-th token of every answer.
-func (e *engine) token(n int) string {
-	if n == 0 {
+// token is the t-th token of every answer.
+func token(t int) string {
+	if t == 0 {
 		return "token"
 	}
-	return fmt.Sprintf(" %d", n)
+	return fmt.Sprintf(" %d", t)
 }
 
 func (e *engine) tokenPause(ctx context.Context) bool {
@@ -159,25 +161,24 @@ func (e *engine) tokenPause(ctx context.Context) bool {
 }
 
 // stream sends the answers token by token as server-sent events.
-func (e *engine) stream(w http.ResponseWriter, r *http.Request, s shape, name string, answers []answer, usage bool) {
+func (e *engine) stream(w http.ResponseWriter, r *http.Request, s shape, name string, answers []answer, usage bool, start time.Time) {
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	send := func(v any) {
 		data, _ := json.Marshal(v)
 		fmt.Fprintf(w, "data: %s\n\n", data)
 		_ = http.NewResponseController(w).Flush()
 	}
-	start := time.Now()
 	for i := range answers {
 		for t := range answers[i].tokens {
 			if !e.tokenPause(r.Context()) {
 				e.metrics.add(func(m *metrics) { m.aborted++ })
 				return
 			}
-			piece := e.token(t)
+			piece := token(t)
 			answers[i].text += piece
 			send(s.piece(name, answers[i], t, piece))
+			e.count(t, answers[i].prompt, start)
 		}
-		e.count(answers[i], start)
 	}
 	if usage {
 		send(s.usage(name, answers))

@@ -63,7 +63,7 @@ func engineMain(ctx context.Context, args []string, stderr io.Writer) int {
 
 // main runs the engine to its end. argv starts it again as a child.
 func (e *engine) main(ctx context.Context, argv []string) int {
-	if code, done := e.faults.reparent(argv); done {
+	if code, done := e.faults.reparent(ctx, argv); done {
 		return code
 	}
 	ctx, stop := withTerm(ctx, e.faults)

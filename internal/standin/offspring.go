@@ -1,6 +1,7 @@
 package standin
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -19,7 +20,7 @@ const (
 // reparent plays a launcher that hands its work to a renamed child and ends
 // when the child serves. It says whether this process is such a launcher, and
 // its exit code. argv starts the child's part.
-func (f *faults) reparent(argv []string) (code int, done bool) {
+func (f *faults) reparent(ctx context.Context, argv []string) (code int, done bool) {
 	x, ok := f.find("reparent")
 	part := "engine"
 	if f.place.role == "router" {
@@ -36,8 +37,10 @@ func (f *faults) reparent(argv []string) (code int, done bool) {
 		f.log.line("standin: " + err.Error())
 		return 1, true
 	}
-	for !listening(f.place.port) {
-		time.Sleep(20 * time.Millisecond)
+	for !listening(ctx, f.place.port) {
+		if !pause(ctx, 20*time.Millisecond) {
+			return 1, true
+		}
 	}
 	return x.number("code", 0), true
 }
@@ -83,8 +86,9 @@ func spawn(argv []string, env string, session bool) error {
 	return p.Release()
 }
 
-func listening(port int) bool {
-	conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), time.Second)
+func listening(ctx context.Context, port int) bool {
+	d := net.Dialer{Timeout: time.Second}
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err == nil {
 		conn.Close()
 	}

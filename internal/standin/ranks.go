@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -18,7 +17,6 @@ var errPeerLeft = errors.New("left the process group")
 // the dist-init address, the others stay connected to it.
 type peers struct {
 	listener net.Listener
-	mu       sync.Mutex
 	conns    map[int]net.Conn // by the other side's rank
 	gone     chan int
 }

@@ -50,7 +50,7 @@ func routerMain(ctx context.Context, args []string, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "launch_router:", err)
 		return 2
 	}
-	if code, done := r.faults.reparent(append([]string{"router"}, args...)); done {
+	if code, done := r.faults.reparent(ctx, append([]string{"router"}, args...)); done {
 		return code
 	}
 	ctx, stop := withTerm(ctx, r.faults)

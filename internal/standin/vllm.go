@@ -47,7 +47,7 @@ type vllm struct {
 }
 
 // newVLLM reads the command line of "vllm serve".
-func newVLLM(args []string, stderr io.Writer) (*engine, error) {
+func newVLLM(ctx context.Context, args []string, stderr io.Writer) (*engine, error) {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return nil, errors.New("error: the model is missing")
 	}
@@ -75,14 +75,15 @@ func newVLLM(args []string, stderr io.Writer) (*engine, error) {
 	}
 	v.addr = v.transfer.Extra.HostIP
 	if v.addr == "" {
-		v.addr = ownAddr(v.transfer.Extra.ProxyIP)
+		v.addr = ownAddr(ctx, v.transfer.Extra.ProxyIP)
 	}
 	return e, nil
 }
 
 // ownAddr is the address from which this host reaches another; nothing is sent.
-func ownAddr(other string) string {
-	conn, err := net.Dial("udp", net.JoinHostPort(other, "9"))
+func ownAddr(ctx context.Context, other string) string {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "udp", net.JoinHostPort(other, "9"))
 	if err != nil {
 		return "127.0.0.1"
 	}
@@ -108,9 +109,7 @@ func (v *vllm) prepare(ctx context.Context, e *engine, q request, prompt string,
 	switch {
 	case p != nil && p.DoRemoteDecode:
 		n := v.next.Add(1)
-		r := e.rooms.get(n)
-		r.kv = kv{Room: n, Prompt: prompt, Tokens: a.prompt}
-		close(r.full)
+		e.rooms.get(n).fill(kv{Room: n, Prompt: prompt, Tokens: a.prompt})
 		// Nobody may come for it; it is kept no longer than that takes to tell.
 		time.AfterFunc(duration("STANDIN_KV_SECONDS", time.Second, kvTimeout), func() { e.rooms.drop(n) })
 		a.params = &kvParams{DoRemotePrefill: true, BlockIDs: []uint64{n}, EngineID: e.name, Host: v.addr, Port: textual(v.handshake)}
@@ -187,7 +186,7 @@ func vllmMain(ctx context.Context, args []string, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "usage: vllm serve MODEL [options]")
 		return 2
 	}
-	e, err := newVLLM(args[1:], stderr)
+	e, err := newVLLM(ctx, args[1:], stderr)
 	if err != nil {
 		fmt.Fprintln(stderr, "vllm serve:", err)
 		return 2

@@ -37,6 +37,8 @@ type Bootstrap struct {
 	// Loopback allows 127.0.0.1 as the node's address where it has no other:
 	// for runs on one host only.
 	Loopback bool `json:"loopback,omitempty"`
+	// Root is put before /sys when devices are listed, for labs.
+	Root string `json:"root,omitempty"`
 	// Runtime says which container program to look for (Kind and Sudo).
 	Runtime models.Runtime `json:"runtime"`
 	Timing  Timing         `json:"timing"`

@@ -27,8 +27,13 @@ import (
 // TestMain lets the test binary be every part of disagg on a node, an engine,
 // and a controller that can be killed.
 func TestMain(m *testing.M) {
-	if len(os.Args) < 2 {
-		os.Exit(m.Run())
+	if len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-test.") {
+		code := m.Run()
+		if err := cluster.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, "take lab down:", err)
+			code = 1
+		}
+		os.Exit(code)
 	}
 	ctx := context.Background()
 	switch os.Args[1] {
@@ -52,7 +57,8 @@ func TestMain(m *testing.M) {
 	case "controller":
 		controller(os.Args[2], os.Args[3])
 	default:
-		os.Exit(m.Run())
+		fmt.Fprintln(os.Stderr, "unknown verb", os.Args[1])
+		os.Exit(2)
 	}
 }
 
@@ -65,14 +71,25 @@ func engine(args []string) {
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ready")
-		select {}
+		forever()
 	case "listen":
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			panic(err)
 		}
 		fmt.Println("port", l.Addr().(*net.TCPAddr).Port)
-		select {}
+		forever()
+	case "id":
+		fmt.Println("uid", os.Getuid(), "gid", os.Getgid())
+	case "eat":
+		var all [][]byte
+		for {
+			b := make([]byte, 4<<20)
+			for i := range b {
+				b[i] = 1
+			}
+			all = append(all, b)
+		}
 	case "flood":
 		n, _ := strconv.Atoi(args[1])
 		os.Stdout.Write(bytes.Repeat([]byte("o"), n))
@@ -83,7 +100,15 @@ func engine(args []string) {
 		if err := c.Start(); err != nil {
 			panic(err)
 		}
-		select {}
+		forever()
+	}
+}
+
+// forever blocks; an empty select would be a deadlock to the runtime of a program
+// without any other goroutine.
+func forever() {
+	for {
+		time.Sleep(time.Hour)
 	}
 }
 

@@ -22,6 +22,9 @@ type Setup struct {
 	Interface string
 	// Scratch is where agents make their directory; empty: /tmp.
 	Scratch string
+	// Root is as in models.PreflightSite: put before /sys when an agent lists
+	// devices, for labs.
+	Root    string
 	Runtime models.Runtime
 	Timing  Timing
 	// KillWait is Slurm's; zero: 30 s.
@@ -45,7 +48,7 @@ func (s Setup) bootstrap(node string) Bootstrap {
 	return Bootstrap{
 		RunID: s.RunID, Node: node,
 		Token: rand.Text(), Nonce: rand.Text(),
-		Scratch: s.Scratch, Interface: s.Interface,
+		Scratch: s.Scratch, Interface: s.Interface, Root: s.Root,
 		Runtime: models.Runtime{Kind: s.Runtime.Kind, Sudo: s.Runtime.Sudo},
 		Timing:  s.Timing, KillWait: s.KillWait,
 	}

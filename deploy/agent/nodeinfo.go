@@ -33,7 +33,7 @@ func (a *agent) nodeInfo(ctx context.Context) (deploy.NodeInfo, error) {
 		Arch: goruntime.GOARCH, BootID: firstLine("/proc/sys/kernel/random/boot_id"),
 		Version:        a.opts.Version,
 		SlurmProcID:    -1,
-		RDMA:           rdmaDevices("/sys/class/infiniband"),
+		RDMA:           rdmaDevices(filepath.Join(cmp.Or(a.boot.Root, "/"), "sys/class/infiniband")),
 		EphemeralPorts: portRange(firstLine("/proc/sys/net/ipv4/ip_local_port_range")),
 	}
 	if n, err := strconv.Atoi(os.Getenv("SLURM_PROCID")); err == nil {

@@ -41,6 +41,7 @@ func TestClassify(t *testing.T) {
 		{"space", "docker: Error response from daemon: write /var/lib/docker/x: no space left on device." + help, deploy.ClassNoSpace},
 		{"not installed", `program not found: "docker" on PATH /usr/bin` + "\n", deploy.ClassRuntimeAbsent},
 		{"not installed, by sudo", "sudo: docker: command not found\n", deploy.ClassRuntimeAbsent},
+		{"bad option", "unknown flag: --no-such-option\n\nUsage:  docker run [OPTIONS] IMAGE [COMMAND] [ARG...]" + help, ""},
 		{"new to us", "docker: Error response from daemon: something odd\n", ""},
 	}
 	for _, tt := range tests {

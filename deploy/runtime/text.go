@@ -11,7 +11,7 @@ func lastLine(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := len(lines) - 1; i >= 0; i-- {
 		l := clean(lines[i])
-		if l == "" || strings.HasPrefix(l, "Run 'docker") || strings.HasPrefix(l, "See 'docker") {
+		if l == "" || strings.HasPrefix(l, "Run '") || strings.HasPrefix(l, "See '") || strings.HasPrefix(l, "Usage:") {
 			continue
 		}
 		return l

@@ -55,7 +55,7 @@ func engine(kind string, args []string) {
 		if len(args) > 0 {
 			os.NewFile(3, "ready").Close()
 		}
-		select {}
+		forever()
 	case "daemon": // has a child in another session that ignores TERM
 		c := exec.Command(os.Args[0], "engine", "stubborn", "tell")
 		c.Stdout, c.SysProcAttr = os.Stdout, &syscall.SysProcAttr{Setsid: true}
@@ -73,7 +73,7 @@ func engine(kind string, args []string) {
 			fmt.Println("leaving")
 			return
 		}
-		select {}
+		forever()
 	case "say": // writes each argument, a moment apart
 		for _, a := range args {
 			os.Stdout.WriteString(a)
@@ -91,10 +91,18 @@ func engine(kind string, args []string) {
 			c.Run()
 		}
 		fmt.Println("spawned")
-		select {}
+		forever()
 	case "kill-self":
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
+		forever()
+	}
+}
+
+// forever blocks; an empty select would be a deadlock to the runtime of a program
+// without any other goroutine.
+func forever() {
+	for {
+		time.Sleep(time.Hour)
 	}
 }
 

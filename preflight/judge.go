@@ -24,7 +24,7 @@ func Judge(all []Facts, s Spec, fold func([]string) string) Report {
 		vs := byContext[c.Context]
 		if c.Node != nil {
 			for _, v := range vs {
-				if v.Facts.Unreached == "" || c.ID == checks.Reach {
+				if v.Facts.Unreached == "" || c.ID == checks.Reach || c.ID == checks.ImageStart {
 					r.Findings = append(r.Findings, c.Run(v)...)
 				}
 			}

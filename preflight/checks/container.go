@@ -236,6 +236,24 @@ func inImage(id string, hard bool, judge func(*View) []Finding) Check {
 	return Check{ID: id, Hard: hard, Context: facts.ContextImage, Node: judge}
 }
 
+// ImageStart is the id of the check that an image could be looked into at all. Of
+// one that could not, nothing else is judged.
+const ImageStart = "image.start"
+
+func imageStart() Check {
+	return inImage(ImageStart, true, func(v *View) []Finding {
+		if why := v.Facts.Unreached; why != "" {
+			lines := parse.Lines(why)
+			return []Finding{fail(v.Facts.Image, "no program of the run's kind comes up in it: "+strings.TrimSpace(why), "a container with the run's own flags",
+				"the message names the flag, mount or file that the runtime refuses: correct it in container.* of the site, or use another image", evidence("a container with the run's own flags", lines...))}
+		}
+		if v.Facts.Cut {
+			return []Finding{warn(v.Facts.Image, "looking into it was cut off at its time limit", "an answer to everything in time", "see which checks are unknown, or raise preflight.budget of the site")}
+		}
+		return []Finding{pass(v.Facts.Image + " comes up")}
+	})
+}
+
 // imageShm: engines pass tensors between processes through shared memory.
 func imageShm() Check { return inImage("image.shm", true, judgeShm) }
 

@@ -276,6 +276,10 @@ func Docs() []Doc {
 			"One tag can mean different content on different nodes.",
 			"Pull it everywhere beforehand, or name it by digest."},
 
+		{"image.start",
+			"A container of every image that the run uses comes up on the node with the run's own flags, mounts, devices and variables, and a program runs in it and answers.",
+			"A refused flag, a missing mount or an image without what its entry point needs shows at the launch of the engine otherwise, after everything else was waited for.",
+			"The message names what the runtime refuses. Correct container.* of the site, or use another image."},
 		{"image.rdma",
 			"Inside the image, with the run's own flags: libibverbs opens every rail.",
 			"The image brings its own provider library, which must fit the node's driver. The host's check says nothing about it.",

@@ -22,7 +22,7 @@ func All() []Check {
 
 		containerRuntime(), containerEnroot(), containerStale(), imagePresent(),
 
-		abi("image.rdma", facts.ContextImage, true), imageDevices(), memlock("image.memlock", facts.ContextImage), nofile("image.nofile", facts.ContextImage),
+		imageStart(), abi("image.rdma", facts.ContextImage, true), imageDevices(), memlock("image.memlock", facts.ContextImage), nofile("image.nofile", facts.ContextImage),
 		imageShm(), weights("image.weights", facts.ContextImage), imageTools(), imageEnv(),
 	}
 }

@@ -44,7 +44,9 @@ func (r *recorder) save(t *testing.T, l *lab.Lab, dir, name string) {
 	c := r.calls[len(r.calls)-1]
 	place := regexp.MustCompile(regexp.QuoteMeta(l.Dir()) + `/shared/t-[0-9]+`)
 	kernel := regexp.MustCompile(`OS=Linux [^\n]*`)
-	hide := func(s string) string { return kernel.ReplaceAllString(place.ReplaceAllString(s, "/shared"), "OS=Linux") }
+	hide := func(s string) string {
+		return kernel.ReplaceAllString(place.ReplaceAllString(s, "/shared"), "OS=Linux")
+	}
 	c.Args = slices.Clone(c.Args)
 	for i := range c.Args {
 		c.Args[i] = hide(c.Args[i])

@@ -50,10 +50,9 @@ func isScheduler(name string) bool {
 	})
 }
 
-// jobEnviron returns what a job inherits: the list above and extra, by exact
-// name.
-func jobEnviron(environ, extra []string) []string {
-	names := append(inherited(), extra...)
+// jobEnviron returns what a job or step inherits.
+func jobEnviron(environ []string) []string {
+	names := inherited()
 	var out []string
 	for _, kv := range environ {
 		name, _, _ := strings.Cut(kv, "=")

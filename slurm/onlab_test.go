@@ -124,7 +124,7 @@ func TestLabRunsTheScriptAsMeant(t *testing.T) {
 	if j.Exit == nil || *j.Exit != (slurm.ExitCode{Code: 7}) {
 		t.Errorf("exit code %+v, want 7", j.Exit)
 	}
-	if out, errOut := run.file(t, "logs/"+render.OutputName), run.file(t, "logs/"+render.ErrorName); out != "up\n" || !strings.HasSuffix(errOut, "\nTERM\n") {
+	if out, errOut := run.file(t, render.OutputName), run.file(t, render.ErrorName); out != "up\n" || !strings.HasSuffix(errOut, "\nTERM\n") {
 		t.Errorf("output %q, error output %q", out, errOut)
 	}
 }

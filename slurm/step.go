@@ -116,7 +116,7 @@ func (c *Client) StepCommand(r StepRequest) (procgroup.Command, error) {
 		return procgroup.Command{}, err
 	}
 	env, _ := Scrub(c.Environ)
-	return procgroup.Command{Argv: c.argv("srun", args...), Env: jobEnviron(env, nil), Grace: stepGrace}, nil
+	return procgroup.Command{Argv: c.argv("srun", args...), Env: jobEnviron(env), Grace: stepGrace}, nil
 }
 
 // stepGrace lets srun take its step down before it is killed; a killed srun may

@@ -24,8 +24,6 @@ type SubmitRequest struct {
 	// Script is the absolute path of the batch script; Token is the comment in
 	// it. Together they are the job's Mark.
 	Script, Token string
-	// Inherit names variables that the job gets beside the usual few.
-	Inherit []string
 }
 
 // Mark is how the submitted job is recognised.
@@ -66,7 +64,7 @@ func (c *Client) Submit(ctx context.Context, r SubmitRequest) (Submission, error
 
 	clean, dropped := Scrub(c.Environ)
 	sub := Submission{Dropped: dropped}
-	res, err := c.call(ctx, cmp.Or(c.SubmitTimeout, DefaultSubmitTimeout), jobEnviron(clean, r.Inherit),
+	res, err := c.call(ctx, cmp.Or(c.SubmitTimeout, DefaultSubmitTimeout), jobEnviron(clean),
 		"sbatch", "--parsable", r.Script)
 	var ok bool
 	sub.JobID, sub.Cluster, sub.Notes, ok = parseJobID(res.Stdout)

@@ -54,7 +54,7 @@ func directives(job models.SlurmJob, v ScriptView) ([]string, []error) {
 	if _, own := job.Options["propagate"]; !own {
 		l.set("propagate", "NONE")
 	}
-	l.paths(v)
+	l.paths(v.RunDir)
 	l.extra(job.Options)
 	return l.lines, l.errs
 }
@@ -161,22 +161,16 @@ func (l *list) times(job models.SlurmJob) {
 
 // paths makes every path absolute and independent of where the submission ran:
 // Slurm runs a copy of the script from a directory of its own.
-func (l *list) paths(v ScriptView) {
-	logs := v.LogDir
-	if logs == "" {
-		logs = path.Join(v.RunDir, "logs")
+func (l *list) paths(runDir string) {
+	if !path.IsAbs(runDir) || path.Clean(runDir) != runDir {
+		l.errs = append(l.errs, fmt.Errorf("run directory %q is not a clean absolute path", runDir))
+		return
 	}
-	for _, p := range []string{v.RunDir, logs} {
-		if !path.IsAbs(p) || path.Clean(p) != p {
-			l.errs = append(l.errs, fmt.Errorf("path %q is not a clean absolute path", p))
-			return
-		}
-	}
-	l.set("chdir", v.RunDir)
+	l.set("chdir", runDir)
 	// Slurm replaces %x in these, and only in these; %% stands for %.
 	escape := strings.NewReplacer("%", "%%")
-	l.set("output", escape.Replace(path.Join(logs, OutputName)))
-	l.set("error", escape.Replace(path.Join(logs, ErrorName)))
+	l.set("output", escape.Replace(path.Join(runDir, OutputName)))
+	l.set("error", escape.Replace(path.Join(runDir, ErrorName)))
 }
 
 var optionName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)

@@ -62,8 +62,7 @@ func goldenJobs() map[string]func() (models.SlurmJob, ScriptView) {
 		},
 		"hostile-path": func() (models.SlurmJob, ScriptView) {
 			v := view()
-			v.RunDir = "/shared/it's 50%x $(id) `id` runs/r1"
-			v.LogDir = v.RunDir + "/logs; rm"
+			v.RunDir = "/shared/it's 50%x $(id) `id`; rm/r1"
 			return job(), v
 		},
 	}
@@ -172,8 +171,8 @@ func TestDirectivesAreReadBackAsMeant(t *testing.T) {
 		"job-name": "dsv4", "comment": v.Token, "nodes": "3", "ntasks": "3", "ntasks-per-node": "1", "gres": "gpu:8",
 		"exclusive": "", "mem": "0", "time": "0-08:00:00", "signal": "B:TERM@150", "no-requeue": "", "export": "ALL",
 		"propagate": "NONE", "chdir": v.RunDir,
-		"output": strings.ReplaceAll(v.LogDir, "%", "%%") + "/controller.out",
-		"error":  strings.ReplaceAll(v.LogDir, "%", "%%") + "/controller.err",
+		"output": strings.ReplaceAll(v.RunDir, "%", "%%") + "/logs/controller.out",
+		"error":  strings.ReplaceAll(v.RunDir, "%", "%%") + "/logs/controller.err",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -204,8 +203,8 @@ func TestScriptRefuses(t *testing.T) {
 		"no lead":           {func(j *models.SlurmJob, _ *ScriptView) { j.SignalLead = 0 }, `--signal: a signal lead is missing`},
 		"lead too long":     {func(j *models.SlurmJob, _ *ScriptView) { j.SignalLead = j.TimeLimit }, `--signal: lead 8h0m0s is not below the time limit 8h0m0s`},
 		"lead beyond Slurm": {func(j *models.SlurmJob, _ *ScriptView) { j.TimeLimit, j.SignalLead = 99*j.TimeLimit, 3*j.TimeLimit }, `--signal: lead 24h0m0s is above Slurm's limit 18h12m15s`},
-		"relative run":      {func(_ *models.SlurmJob, v *ScriptView) { v.RunDir = "runs/r1" }, `path "runs/r1" is not a clean absolute path`},
-		"unclean logs":      {func(_ *models.SlurmJob, v *ScriptView) { v.LogDir = "/a/../b" }, `path "/a/../b" is not a clean absolute path`},
+		"relative run":      {func(_ *models.SlurmJob, v *ScriptView) { v.RunDir = "runs/r1" }, `run directory "runs/r1" is not a clean absolute path`},
+		"unclean run":       {func(_ *models.SlurmJob, v *ScriptView) { v.RunDir = "/a/../b" }, `run directory "/a/../b" is not a clean absolute path`},
 		"plan hash":         {func(_ *models.SlurmJob, v *ScriptView) { v.PlanHash = "abc" }, `plan hash "abc" is not a SHA-256 in hex`},
 		"tool":              {func(_ *models.SlurmJob, v *ScriptView) { v.Tool = "1\nrm" }, `version of the tool: "1\nrm" holds a line break`},
 		"option twice":      {func(j *models.SlurmJob, _ *ScriptView) { j.Options = map[string]string{"nodes": "4"} }, `--nodes: this option is not the site's to add: the tool sets it, or cannot work with it`},

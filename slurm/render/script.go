@@ -30,15 +30,13 @@ type ScriptView struct {
 	// how a job is found whose submission gave no clear answer, so no other run
 	// may have it.
 	Token string
-	// LogDir is the directory for the controller's own output, absolute; empty
-	// means RunDir/logs. It must exist before the submission.
-	LogDir string
 }
 
-// Names of the controller's output files inside ScriptView.LogDir.
+// Names of the controller's own output files, relative to the run directory.
+// slurmd opens them, so their directory must exist before the submission.
 const (
-	OutputName = "controller.out"
-	ErrorName  = "controller.err"
+	OutputName = "logs/controller.out"
+	ErrorName  = "logs/controller.err"
 )
 
 // Script writes the batch script of a job. The error lists everything that

@@ -13,7 +13,8 @@ import (
 // it gives the same report.
 //
 //	spec.json            what was asked and expected
-//	NODE.host.json       facts of one node, of the host or of the image
+//	NODE.host.json       facts of one node
+//	NODE.image.json      facts of one image on it; of further ones NODE.image.2.json
 const (
 	bundleSpec   = "spec.json"
 	bundleSuffix = ".json"
@@ -29,8 +30,13 @@ func SaveBundle(dir string, s Spec, all []Facts) error {
 	if err := saveJSON(filepath.Join(dir, bundleSpec), s); err != nil {
 		return fmt.Errorf("save bundle: %w", err)
 	}
+	seen := map[string]int{}
 	for i := range all {
-		name := fmt.Sprintf("%s.%s%s", fileName(all[i].Node), all[i].Context, bundleSuffix)
+		name := fileName(all[i].Node) + "." + all[i].Context
+		if seen[name]++; seen[name] > 1 {
+			name = fmt.Sprintf("%s.%d", name, seen[name])
+		}
+		name += bundleSuffix
 		if err := saveJSON(filepath.Join(dir, name), &all[i]); err != nil {
 			return fmt.Errorf("save bundle: %w", err)
 		}

@@ -42,6 +42,10 @@ type Workload struct {
 	Stdin []byte `json:"stdin,omitempty"`
 	// ReceiptKey keys the sums of secrets in the receipt.
 	ReceiptKey []byte `json:"receipt_key,omitempty"`
+	// Redact are secrets of the run that the process is not given, name → value.
+	// A process may be told one by another and write it, as a router does that
+	// logs what clients send.
+	Redact map[string][]byte `json:"redact,omitempty"`
 }
 
 // EventKind names what happened to a workload.
@@ -102,18 +106,38 @@ type Exit struct {
 }
 
 // Receipt is the environment as the process inside reported it, before it
-// became the program. Values of secrets, and of whatever has a secret's name
-// (models/env.Secret), are HMAC-SHA256 sums under the run's receipt key, in hex.
+// became the program. Values of secrets, and of whatever looks like one by name
+// or value (models/env), are HMAC-SHA256 sums under the run's receipt key, in hex.
 type Receipt struct {
 	Workload string       `json:"workload"`
 	Env      []ReceiptVar `json:"env"`
 }
+
+// Layer is where a variable of a process comes from.
+type Layer string
+
+// The layers of a process's environment, each over the one before.
+const (
+	// LayerBase is what the shim was started with: in a container the image's
+	// variables and those of the container runtime, for a plain process what it
+	// inherits from the agent.
+	LayerBase Layer = "base"
+	// LayerShell is what the image's login shell made of it.
+	LayerShell Layer = "shell"
+	// LayerPlan is what the workload asks for.
+	LayerPlan Layer = "plan"
+	// LayerTool are the marks by which an independent look finds the process.
+	LayerTool Layer = "disagg"
+)
 
 // ReceiptVar is one reported variable.
 type ReceiptVar struct {
 	Name  string `json:"name"`
 	Value []byte `json:"value,omitempty"`
 	HMAC  string `json:"hmac,omitempty"` // for secrets, instead of Value
+	// Layer is the one that won, Over are those that had another value.
+	Layer Layer   `json:"layer,omitempty"`
+	Over  []Layer `json:"over,omitempty"`
 }
 
 // NodeInfo is what an agent says of its node when it connects.
@@ -147,6 +171,7 @@ type ImageInfo struct {
 	ID          string   `json:"id"` // content id, the same for the same bytes
 	RepoDigests []string `json:"repo_digests,omitempty"`
 	Entrypoint  []string `json:"entrypoint,omitempty"`
+	EnvNames    []string `json:"env_names,omitempty"` // of the variables it sets; values may be secrets
 	User        string   `json:"user,omitempty"`
 	SizeBytes   int64    `json:"size_bytes"`
 	Pulled      bool     `json:"pulled,omitempty"` // it was not there and has been pulled

@@ -89,11 +89,14 @@ func (w *workload) prepare(owner int) error {
 	s := shim.Spec{
 		RunID: w.spec.RunID, Workload: w.spec.ID,
 		Argv: w.spec.Argv, Shell: w.spec.Shell, Dir: w.spec.Dir, Stdin: len(w.spec.Stdin) > 0,
-		ReceiptKey: w.spec.ReceiptKey, Grace: w.spec.Grace, Timing: w.a.boot.Timing,
+		ReceiptKey: w.spec.ReceiptKey, Redact: w.spec.Redact, Grace: w.spec.Grace, Timing: w.a.boot.Timing,
 	}
 	for _, e := range w.spec.Env {
 		if e.Secret {
 			s.Secrets = append(s.Secrets, e.Name)
+		}
+		if e.Prepend {
+			s.Prepend = append(s.Prepend, e.Name)
 		}
 	}
 	raw, err := json.Marshal(s)

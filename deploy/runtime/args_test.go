@@ -191,8 +191,9 @@ func TestGatherMissingMount(t *testing.T) {
 
 func TestParseImage(t *testing.T) {
 	t.Parallel()
-	got, err := parseImage([]byte(`{"Id":"sha256:ab","RepoDigests":["b@sha256:2","a@sha256:1"],"Size":123,"Config":{"Entrypoint":["vllm","serve"],"User":"1000"}}`))
-	want := deploy.ImageInfo{ID: "sha256:ab", RepoDigests: []string{"a@sha256:1", "b@sha256:2"}, Entrypoint: []string{"vllm", "serve"}, User: "1000", SizeBytes: 123}
+	got, err := parseImage([]byte(`{"Id":"sha256:ab","RepoDigests":["b@sha256:2","a@sha256:1"],"Size":123,"Config":{"Entrypoint":["vllm","serve"],"Env":["PATH=/bin","EMPTY=","API_KEY=sentinel"],"User":"1000"}}`))
+	want := deploy.ImageInfo{ID: "sha256:ab", RepoDigests: []string{"a@sha256:1", "b@sha256:2"}, Entrypoint: []string{"vllm", "serve"},
+		EnvNames: []string{"PATH", "EMPTY", "API_KEY"}, User: "1000", SizeBytes: 123}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Errorf("%v\n%s", err, d)
 	}

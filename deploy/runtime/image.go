@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/disagg/disagg/deploy"
@@ -48,6 +49,7 @@ func parseImage(b []byte) (deploy.ImageInfo, error) {
 		Size        int64
 		Config      struct {
 			Entrypoint []string
+			Env        []string
 			User       string
 		}
 	}
@@ -58,5 +60,10 @@ func parseImage(b []byte) (deploy.ImageInfo, error) {
 		return deploy.ImageInfo{}, fmt.Errorf("inspect image: the answer has no id: %s", clean(string(b)))
 	}
 	slices.Sort(raw.RepoDigests)
-	return deploy.ImageInfo{ID: raw.ID, RepoDigests: raw.RepoDigests, Entrypoint: raw.Config.Entrypoint, User: raw.Config.User, SizeBytes: raw.Size}, nil
+	info := deploy.ImageInfo{ID: raw.ID, RepoDigests: raw.RepoDigests, Entrypoint: raw.Config.Entrypoint, User: raw.Config.User, SizeBytes: raw.Size}
+	for _, kv := range raw.Config.Env {
+		name, _, _ := strings.Cut(kv, "=")
+		info.EnvNames = append(info.EnvNames, name)
+	}
+	return info, nil
 }

@@ -2,15 +2,11 @@ package shim
 
 import (
 	"bytes"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/disagg/disagg/deploy"
-	"github.com/disagg/disagg/models/env"
 )
 
 // EncodeEnv writes variables the way EnvFile holds them: any bytes but NUL.
@@ -76,22 +72,43 @@ func layer(parts ...[]string) []string {
 	return out
 }
 
-// receipt reports an environment. Values of secrets become sums: of those that
-// are named, and of whatever else looks like one, which an image can hold.
-func receipt(workload string, environ [][]byte, secrets []string, key []byte) deploy.Receipt {
-	r := deploy.Receipt{Workload: workload}
-	for _, kv := range environ {
-		name, value, _ := bytes.Cut(kv, []byte("="))
-		v := deploy.ReceiptVar{Name: string(name)}
-		if slices.Contains(secrets, v.Name) || env.Secret(v.Name) {
-			mac := hmac.New(sha256.New, key)
-			mac.Write(value)
-			v.HMAC = hex.EncodeToString(mac.Sum(nil))
-		} else {
-			v.Value = value
+// overlay is what a workload asks for, to be put over whatever the held program
+// finds when it starts: a login shell's profile must not have the last word.
+type overlay struct {
+	// Set are NAME=VALUE.
+	Set [][]byte `json:"set"`
+	// Prepend names those of Set whose value goes before what is there.
+	Prepend []string `json:"prepend,omitempty"`
+}
+
+// over puts the overlay over an environment.
+func (o overlay) over(has []string) []string {
+	out := layer(has)
+	for _, raw := range o.Set {
+		kv := string(raw)
+		name, value, _ := strings.Cut(kv, "=")
+		if slices.Contains(o.Prepend, name) {
+			kv = name + "=" + joinLists(value, lookup(out, name))
 		}
-		r.Env = append(r.Env, v)
+		out = layer(out, []string{kv})
 	}
-	slices.SortFunc(r.Env, func(a, b deploy.ReceiptVar) int { return strings.Compare(a.Name, b.Name) })
-	return r
+	return out
+}
+
+// joinLists puts one colon-separated list before another. Empty elements are left
+// out: in PATH and its kind one means the current directory, which nobody asked
+// for.
+func joinLists(front, back string) string {
+	elements := slices.DeleteFunc(strings.Split(front+":"+back, ":"), func(s string) bool { return s == "" })
+	return strings.Join(elements, ":")
+}
+
+// lookup is the value of a variable; "" when it is not set.
+func lookup(environ []string, name string) string {
+	for _, kv := range environ {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
 }

@@ -20,7 +20,8 @@ import (
 
 // What the held program and the shim say to each other.
 const (
-	noteEnviron = "environ" // held program: [][]byte
+	noteOverlay = "overlay" // shim: overlay
+	noteEnviron = "environ" // held program: heldReport
 	noteGo      = "go"      // shim: program
 	noteExec    = "exec"    // held program: the next thing is the exec
 	noteFailed  = "failed"  // held program: string, why it could not be executed
@@ -32,8 +33,9 @@ type program struct {
 	Dir  string   `json:"dir,omitempty"`
 }
 
-// Exec is the held program: it reports its environment to the shim at dir,
-// waits, and becomes the program that the shim names. It returns only if that
+// Exec is the held program: it puts what the shim at dir says over its
+// environment, reports the result, waits, and becomes the program that the shim
+// names, with exactly the environment that it reported. It returns only if that
 // fails. The socket is closed by the exec itself, so its end tells the shim that
 // the program runs.
 func Exec(ctx context.Context, dir string) error {
@@ -43,15 +45,20 @@ func Exec(ctx context.Context, dir string) error {
 		return fmt.Errorf("reach the shim: %w", err)
 	}
 	defer c.Close()
-	environ := os.Environ()
-	raw := make([][]byte, len(environ))
-	for i, kv := range environ {
-		raw[i] = []byte(kv)
+	f, err := wire.ReadFrame(c, wire.MaxFrame)
+	if err != nil {
+		return fmt.Errorf("get the planned environment: %w", err)
 	}
-	if err := sendNote(c, noteEnviron, raw); err != nil {
+	var plan overlay
+	if err := json.Unmarshal(f.Body, &plan); err != nil || f.Method != noteOverlay {
+		return fmt.Errorf("get the planned environment: unexpected %q: %w", f.Method, err)
+	}
+	found := os.Environ()
+	environ := plan.over(found)
+	if err := sendNote(c, noteEnviron, heldReport{Found: raws(found), Env: raws(environ)}); err != nil {
 		return fmt.Errorf("report environment: %w", err)
 	}
-	f, err := wire.ReadFrame(c, wire.MaxFrame)
+	f, err = wire.ReadFrame(c, wire.MaxFrame)
 	if err == io.EOF {
 		return fmt.Errorf("wait for the release: the shim is gone")
 	} else if err != nil {

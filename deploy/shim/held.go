@@ -42,9 +42,11 @@ func (g *gate) close() {
 	os.Remove(g.path)
 }
 
-// accept waits for the report of process pid; the kernel says who it is that
-// reports, so that nothing else can pass for the program.
-func (g *gate) accept(ctx context.Context, pid int) ([][]byte, error) {
+// accept waits for process pid, tells it what is planned and takes its report; the
+// kernel says who it is that reports, so that nothing else can pass for the
+// program.
+func (g *gate) accept(ctx context.Context, pid int, plan overlay) (heldReport, error) {
+	var rep heldReport
 	stop := context.AfterFunc(ctx, func() { g.l.Close() })
 	defer stop()
 	for {
@@ -53,22 +55,24 @@ func (g *gate) accept(ctx context.Context, pid int) ([][]byte, error) {
 			if ctx.Err() != nil {
 				err = context.Cause(ctx)
 			}
-			return nil, fmt.Errorf("wait for the held program's report: %w", err)
+			return rep, fmt.Errorf("wait for the held program's report: %w", err)
 		}
 		if peer, err := peerPID(c); err != nil || peer != pid {
 			c.Close()
 			continue
 		}
 		g.conn = c
+		if err := sendNote(c, noteOverlay, plan); err != nil {
+			return rep, fmt.Errorf("tell the held program what is planned: %w", err)
+		}
 		f, err := wire.ReadFrame(c, wire.MaxFrame)
 		if err != nil {
-			return nil, fmt.Errorf("read the held program's report: %w", err)
+			return rep, fmt.Errorf("read the held program's report: %w", err)
 		}
-		var environ [][]byte
-		if err := json.Unmarshal(f.Body, &environ); err != nil || f.Method != noteEnviron {
-			return nil, fmt.Errorf("read the held program's report: unexpected %q: %w", f.Method, err)
+		if err := json.Unmarshal(f.Body, &rep); err != nil || f.Method != noteEnviron {
+			return rep, fmt.Errorf("read the held program's report: unexpected %q: %w", f.Method, err)
 		}
-		return environ, nil
+		return rep, nil
 	}
 }
 

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/disagg/disagg/deploy/wire"
 	"github.com/disagg/disagg/internal/procgroup"
 	"github.com/disagg/disagg/internal/redact"
+	"github.com/disagg/disagg/models/env"
 )
 
 const (
@@ -79,7 +82,9 @@ func Run(ctx context.Context, o Options) (int, error) {
 type shim struct {
 	opts Options
 	spec Spec
-	env  []string // of the program
+	env  []string // that the held program is started with
+	plan overlay  // that goes over what it finds then
+	wit  witness
 	log  *os.File
 	sink *sink
 	sess *wire.Session
@@ -148,18 +153,36 @@ func (s *shim) load() error {
 	if err != nil {
 		return err
 	}
-	s.env = layer(os.Environ(), own, []string{RunVar + "=" + s.spec.RunID, WorkloadVar + "=" + s.spec.Workload})
+	s.prepare(os.Environ(), own)
+	return nil
+}
+
+// prepare works out what the held program is started with, what goes over it, and
+// what must not be shown. base is the shim's own environment.
+func (s *shim) prepare(base, own []string) {
+	marks := []string{RunVar + "=" + s.spec.RunID, WorkloadVar + "=" + s.spec.Workload}
+	// What goes before what is there waits for what the login shell puts there.
+	whole := slices.DeleteFunc(slices.Clone(own), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(s.spec.Prepend, name)
+	})
+	s.env = layer(base, whole, marks)
+	s.plan = overlay{Set: raws(slices.Concat(own, marks)), Prepend: s.spec.Prepend}
+
 	secrets := map[string][]byte{}
-	for _, kv := range own {
+	maps.Copy(secrets, s.spec.Redact)
+	for _, kv := range slices.Concat(base, own) {
 		name, value, _ := strings.Cut(kv, "=")
-		for _, secret := range s.spec.Secrets {
-			if name == secret {
-				secrets[name] = []byte(value)
-			}
+		if slices.Contains(s.spec.Secrets, name) || env.Secret(name) || env.SecretValue(value) {
+			secrets[name] = []byte(value)
 		}
 	}
-	s.sink = &sink{red: redact.New(secrets)}
-	return nil
+	red := redact.New(secrets)
+	s.sink = &sink{red: red}
+	s.wit = witness{
+		workload: s.spec.Workload, base: base, planned: own, prepend: s.spec.Prepend, marks: marks,
+		secrets: s.spec.Secrets, red: red, key: s.spec.ReceiptKey,
+	}
 }
 
 // take reads a file and removes it.
@@ -307,12 +330,12 @@ func (s *shim) report(ctx context.Context) {
 		case <-held.Done():
 		}
 	}()
-	environ, err := s.gate.accept(held, s.proc.PID())
+	rep, err := s.gate.accept(held, s.proc.PID(), s.plan)
 	if err != nil {
 		s.exec.fail(errNeverRan)
 		return
 	}
-	_ = s.sess.Notify(NoteHeld, Held{PID: s.proc.PID(), Receipt: receipt(s.spec.Workload, environ, s.spec.Secrets, s.spec.ReceiptKey)})
+	_ = s.sess.Notify(NoteHeld, Held{PID: s.proc.PID(), Receipt: s.wit.receipt(rep)})
 	close(s.ready)
 	s.progress(ctx)
 }

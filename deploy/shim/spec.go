@@ -35,16 +35,19 @@ const SelfProgram = "@self"
 
 // Spec is what the shim needs to know; the environment is in EnvFile.
 type Spec struct {
-	RunID      string        `json:"run_id"`
-	Workload   string        `json:"workload"`
-	Argv       []string      `json:"argv"`
-	Shell      string        `json:"shell,omitempty"` // "" or login
-	Dir        string        `json:"dir,omitempty"`
-	Stdin      bool          `json:"stdin,omitempty"`
-	Secrets    []string      `json:"secrets,omitempty"` // names of secret variables
-	ReceiptKey []byte        `json:"receipt_key,omitempty"`
-	Grace      time.Duration `json:"grace"`
-	Timing     deploy.Timing `json:"timing"`
+	RunID      string   `json:"run_id"`
+	Workload   string   `json:"workload"`
+	Argv       []string `json:"argv"`
+	Shell      string   `json:"shell,omitempty"` // "" or login
+	Dir        string   `json:"dir,omitempty"`
+	Stdin      bool     `json:"stdin,omitempty"`
+	Secrets    []string `json:"secrets,omitempty"` // names of secret variables
+	Prepend    []string `json:"prepend,omitempty"` // names of variables that go before what is there
+	ReceiptKey []byte   `json:"receipt_key,omitempty"`
+	// Redact are secrets that the program is not given: name → value.
+	Redact map[string][]byte `json:"redact,omitempty"`
+	Grace  time.Duration     `json:"grace"`
+	Timing deploy.Timing     `json:"timing"`
 }
 
 // What agent and shim say to each other.

@@ -16,6 +16,6 @@
 //
 // Inside a lab the host's file system is the shared file system, except what
 // each node has for itself: /dev, /run, /tmp, /var/log, /usr/local/sbin and the
-// directories named with WithNodeLocal. So a test's files go to Lab.TempDir,
+// directories asked for with WithNodeLocal. So a test's files go to Lab.TempDir,
 // not to testing.T.TempDir, which nodes do not see.
 package lab

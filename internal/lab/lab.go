@@ -260,6 +260,13 @@ func (l *Lab) SSH() SSH {
 	return SSH{Identity: s.Path("ssh", "id"), KnownHosts: s.Path("ssh", "known_hosts")}
 }
 
+// NodeLocal is the path of a directory asked for with WithNodeLocal. What it
+// holds differs from node to node; on the controller it is empty.
+func (l *Lab) NodeLocal(name string) string { return l.spec().LocalDir(name) }
+
+// Home is a user's home directory, which every node sees; root has one too.
+func (l *Lab) Home(user string) string { return l.spec().Path("home", user) }
+
 // TempDir is a fresh directory on the shared file system that goes with the
 // test. Everybody may enter it.
 func (l *Lab) TempDir(t testing.TB) string {

@@ -15,7 +15,8 @@ var cluster = Lazy{Nodes: 4, Options: []Option{
 	WithImages(),
 	WithUser(User{Name: "alice", UID: 20001, Docker: true}),
 	WithUser(User{Name: "bob", UID: 20002, Sudo: true}),
-	WithNodeLocal("/var/tmp/disagg-lab-scratch"),
+	WithNodeLocal("scratch"),
+	WithSSHD("Banner /etc/issue.net"),
 }}
 
 func TestMain(m *testing.M) {
@@ -27,7 +28,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "take lab down:", err)
 		code = 1
 	}
-	_ = os.Remove("/var/tmp/disagg-lab-scratch")
 	os.Exit(code)
 }
 
@@ -121,12 +121,23 @@ func TestSSHAndUsers(t *testing.T) {
 	l.MustBeClean(t, 5*time.Second)
 }
 
+func TestSSHDSaysWhatItWasTold(t *testing.T) {
+	l := cluster.Get(t)
+	banner, err := os.ReadFile("/etc/issue.net")
+	must(t, err)
+	cmd := l.Command(t.Context(), "ssh", "node1", "true")
+	out, err := cmd.CombinedOutput()
+	if err != nil || string(out) != string(banner) {
+		t.Errorf("ssh said %q, %v, want %q", out, err, banner)
+	}
+}
+
 func TestNodesHaveTheirOwn(t *testing.T) {
 	l := cluster.Get(t)
 	for _, n := range []string{"node1", "node2"} {
-		l.MustExec(t, n, "sh", "-c", `for d in /tmp /run /dev/shm /var/tmp/disagg-lab-scratch; do hostname > $d/of-a-lab-node; done`)
+		l.MustExec(t, n, "sh", "-c", `for d in /tmp /run /dev/shm `+l.NodeLocal("scratch")+`; do hostname > $d/of-a-lab-node; done`)
 	}
-	for _, d := range []string{"/tmp", "/run", "/dev/shm", "/var/tmp/disagg-lab-scratch"} {
+	for _, d := range []string{"/tmp", "/run", "/dev/shm", l.NodeLocal("scratch")} {
 		if got := l.MustExec(t, "node1", "cat", d+"/of-a-lab-node"); got != "node1\n" {
 			t.Errorf("node1 reads %q in %s", got, d)
 		}

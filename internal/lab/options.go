@@ -27,10 +27,16 @@ func WithSlurmConf(lines ...string) Option {
 // WithGresConf replaces gres.conf, which else names one device file for each GPU.
 func WithGresConf(text string) Option { return func(s *labd.Spec) { s.GresConf = text } }
 
-// WithNodeLocal makes absolute directories, whose parents must exist, each
-// node's own instead of shared.
-func WithNodeLocal(dirs ...string) Option {
-	return func(s *labd.Spec) { s.NodeLocal = append(s.NodeLocal, dirs...) }
+// WithNodeLocal makes directories that each node has for itself, at the path
+// that Lab.NodeLocal gives for the name.
+func WithNodeLocal(names ...string) Option {
+	return func(s *labd.Spec) { s.NodeLocal = append(s.NodeLocal, names...) }
+}
+
+// WithSSHD adds lines to every node's sshd_config, before the lab's own: in it
+// the first value counts.
+func WithSSHD(lines ...string) Option {
+	return func(s *labd.Spec) { s.SSHD = append(s.SSHD, lines...) }
 }
 
 // WithUser adds an account. Its home is on the shared file system and holds the

@@ -3,11 +3,14 @@ package labd
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // children starts programs and reaps. Process 1 of a PID namespace must reap
@@ -29,8 +32,9 @@ type child struct {
 type program struct {
 	argv []string
 	env  []string
-	// log gets stdout and stderr; empty: /dev/null.
+	// log gets stdout and stderr, or out does; neither: /dev/null.
 	log   string
+	out   *os.File
 	extra []*os.File // further descriptors, from 3 on
 	sys   *syscall.SysProcAttr
 }
@@ -76,15 +80,17 @@ func (c *children) start(p program) (*child, error) {
 		return nil, err
 	}
 	defer in.Close()
-	logPath := p.log
-	if logPath == "" {
-		logPath = os.DevNull
+	out := p.out
+	if out == nil {
+		path := p.log
+		if path == "" {
+			path = os.DevNull
+		}
+		if out, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+			return nil, err
+		}
+		defer out.Close()
 	}
-	out, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	defer out.Close()
 	files := []uintptr{in.Fd(), out.Fd(), out.Fd()}
 	for _, f := range p.extra {
 		files = append(files, f.Fd())
@@ -117,13 +123,14 @@ func (c *children) start(p program) (*child, error) {
 
 // run runs a short program to its end and fails with its output if it fails.
 func (c *children) run(timeout time.Duration, argv ...string) (string, error) {
-	out, err := os.CreateTemp("", "lab-run-")
+	// A file without a name leaves nothing behind.
+	fd, err := unix.MemfdCreate("output", unix.MFD_CLOEXEC)
 	if err != nil {
 		return "", err
 	}
-	defer os.Remove(out.Name())
+	out := os.NewFile(uintptr(fd), "output")
 	defer out.Close()
-	ch, err := c.start(program{argv: argv, log: out.Name()})
+	ch, err := c.start(program{argv: argv, out: out})
 	if err != nil {
 		return "", err
 	}
@@ -134,7 +141,7 @@ func (c *children) run(timeout time.Duration, argv ...string) (string, error) {
 		<-ch.done
 		return "", fmt.Errorf("%s: no end within %s", argv[0], timeout)
 	}
-	text, err := os.ReadFile(out.Name())
+	text, err := io.ReadAll(io.NewSectionReader(out, 0, 1<<20))
 	if err != nil {
 		return "", err
 	}

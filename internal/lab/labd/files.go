@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 )
 
@@ -22,15 +21,15 @@ func writeFiles(s Spec, kids *children) error {
 		s.NodeRoot(): 0o755, s.Shared(): 0o1777, s.Path("home"): 0o755,
 	}
 	for _, n := range s.Nodes {
-		for _, d := range []string{"bin", "log", "root", "docker", "spool", "local"} {
+		for _, d := range []string{"bin", "log", "root", "docker", "spool"} {
 			dirs[s.NodePath(n, d)] = 0o755
 		}
-		for i := range s.NodeLocal {
-			dirs[s.NodePath(n, "local", strconv.Itoa(i))] = 0o1777
+		for _, name := range s.NodeLocal {
+			dirs[s.NodePath(n, "local", name)] = 0o1777
 		}
 	}
-	for _, d := range s.NodeLocal {
-		dirs[d] = 0o1777
+	for _, name := range s.NodeLocal {
+		dirs[s.LocalDir(name)] = 0o1777
 	}
 	for d, mode := range dirs {
 		if err := makeDir(d, mode); err != nil {
@@ -264,7 +263,7 @@ func sshFiles(s Spec, kids *children) error {
 		}
 		fields := strings.Fields(string(hostPub))
 		fmt.Fprintf(&known, "%s,%s %s %s\n", n, NodeAddr(i), fields[0], fields[1])
-		conf := fmt.Sprintf(`Port 22
+		conf := strings.Join(append(s.SSHD, ""), "\n") + fmt.Sprintf(`Port 22
 HostKey %s
 AuthorizedKeysFile %s
 PasswordAuthentication no

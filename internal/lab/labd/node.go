@@ -128,8 +128,8 @@ func (n *node) mounts() error {
 		n.spec.NodePath(n.name, "root"):    n.spec.NodeRoot(),
 		n.spec.NodePath(n.name, "boot_id"): "/proc/sys/kernel/random/boot_id",
 	}
-	for i, dir := range n.spec.NodeLocal {
-		binds[n.spec.NodePath(n.name, "local", strconv.Itoa(i))] = dir
+	for _, name := range n.spec.NodeLocal {
+		binds[n.spec.NodePath(n.name, "local", name)] = n.spec.LocalDir(name)
 	}
 	for from, to := range binds {
 		if err := bind(from, to); err != nil {

@@ -27,10 +27,11 @@ type Spec struct {
 	// when not empty.
 	SlurmConf []string `json:"slurm_conf,omitempty"`
 	GresConf  string   `json:"gres_conf,omitempty"`
-	// NodeLocal are absolute directories that each node sees as its own, empty
-	// at first, instead of the shared one.
+	// NodeLocal names directories that each node has for itself, empty at first.
 	NodeLocal []string `json:"node_local,omitempty"`
-	Users     []User   `json:"users,omitempty"`
+	// SSHD are lines for sshd_config.
+	SSHD  []string `json:"sshd,omitempty"`
+	Users []User   `json:"users,omitempty"`
 	// Docker says whether the nodes run dockerd.
 	Docker bool `json:"docker"`
 	// DockerSeed is a Docker data directory whose images every node starts
@@ -101,6 +102,9 @@ func (s Spec) NodePath(node string, elem ...string) string {
 // NodeRoot is the directory that shows, on each node, that node's own tree of
 // fixture files.
 func (s Spec) NodeRoot() string { return s.Path("noderoot") }
+
+// LocalDir is where each node sees its own directory of that name.
+func (s Spec) LocalDir(name string) string { return s.Path("local", name) }
 
 // Shared is the directory for tests' files that every node sees.
 func (s Spec) Shared() string { return s.Path("shared") }

@@ -19,6 +19,8 @@ type PreflightNode struct {
 	Plan []int
 	// Dir is the run directory as this node sees it.
 	Dir string
+	// Images are the images that run on this node, to look into; for InImage only.
+	Images []ImageProbe
 }
 
 // PreflightReport is what the checks found.
@@ -34,8 +36,11 @@ type PreflightReport struct {
 	Fabric map[string]Fabric
 }
 
-// Fabric is how RDMA traffic is marked on a node. A nil value is not known.
+// Fabric is the RDMA that a node offers the run. What is not known is not set.
 type Fabric struct {
+	// Devices are the RDMA devices that carry the run's data; management ports are
+	// not among them.
+	Devices      []string
 	TrafficClass *int
 	ServiceLevel *int
 }

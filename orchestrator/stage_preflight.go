@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/disagg/disagg/orchestrator/events"
@@ -18,6 +19,9 @@ func (r *run) stagePreflight(ctx context.Context) error {
 
 // stagePreflightImage checks what only shows inside the images.
 func (r *run) stagePreflightImage(ctx context.Context) error {
+	if r.plan.Runtime.Kind == runtimeNone {
+		return skip("runtime none: there is no image to look into")
+	}
 	return r.preflight(ctx, "the checks inside the images", func(ctx context.Context, nodes []PreflightNode) (PreflightReport, error) {
 		return r.Preflight.InImage(ctx, nodes)
 	}, false)
@@ -35,7 +39,11 @@ func (r *run) preflight(ctx context.Context, what string, check func(context.Con
 	var nodes []PreflightNode
 	for _, n := range r.nodes {
 		if n.usable() && (replace || len(n.plan) > 0) {
-			nodes = append(nodes, PreflightNode{Name: n.name, Node: n.conn, Plan: n.plan, Dir: n.dir})
+			pn := PreflightNode{Name: n.name, Node: n.conn, Plan: n.plan, Dir: n.dir}
+			if !replace {
+				pn.Images = r.probes(n)
+			}
+			nodes = append(nodes, pn)
 		}
 	}
 	type outcome struct {
@@ -85,6 +93,11 @@ func (r *run) judge(rep PreflightReport, replace bool) error {
 	before := append([]*node(nil), r.place...)
 	if err := r.placeNodes(); err != nil {
 		return failf("preflight found %s unfit and there is no spare: %s", plural(len(bad), "node"), strings.Join(bad, "; "))
+	}
+	for _, n := range r.nodes {
+		if n.unfit != "" && !slices.Contains(before, n) {
+			r.warn(events.Event{Node: n.name, Msg: fmt.Sprintf("spare node %s is unfit, and is not used: %s", n.where(), n.unfit)})
+		}
 	}
 	for i, n := range r.place {
 		if n != before[i] {

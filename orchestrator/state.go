@@ -75,6 +75,7 @@ type proc struct {
 	// mayEnd says that its end is not a failure by itself: clients and evals.
 	mayEnd bool
 	lost   bool // went with its node
+	probe  *probe
 
 	inCall   bool // a call to create it is under way
 	stops    int  // stop calls under way

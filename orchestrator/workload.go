@@ -122,7 +122,9 @@ func (r *run) rdmaOf(n *node) models.RDMASite {
 		layers = append(layers, p.RDMA)
 	}
 	seen := r.fabric[n.name]
-	layers = append(layers, r.plan.RDMA, models.RDMASite{Devices: n.info.RDMA, TrafficClass: seen.TrafficClass, ServiceLevel: seen.ServiceLevel})
+	layers = append(layers, r.plan.RDMA,
+		models.RDMASite{Devices: seen.Devices, TrafficClass: seen.TrafficClass, ServiceLevel: seen.ServiceLevel},
+		models.RDMASite{Devices: n.info.RDMA})
 	var out models.RDMASite
 	for _, l := range layers {
 		if len(out.Devices) == 0 {

@@ -24,6 +24,10 @@ func (r *run) onWorkload(e deploy.Event) {
 		r.warn(events.Event{Node: e.Node, Process: e.Workload, Msg: fmt.Sprintf("node %s reports %q of a process that is not in the plan: %s", e.Node, e.Kind, e.Workload)})
 		return
 	}
+	if p.probe != nil {
+		r.onProbe(p, e)
+		return
+	}
 	switch e.Kind {
 	case deploy.EventCreated:
 		r.emit(p.event(events.ProcessCreated, p.where()+" is created"))

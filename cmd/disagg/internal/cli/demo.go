@@ -105,6 +105,7 @@ func writeDemo(a *app, dir, fault string) error {
 		{"bin/python", program("python"), 0o700},
 		{"bin/standin", program("standin"), 0o700},
 		{"models/DeepSeek-R1-0528/config.json", []byte("{\"model_type\": \"stand-in\"}\n"), 0o600},
+		{"models/DeepSeek-R1-0528/model.safetensors", standin.Weights(), 0o600},
 	}
 	for _, f := range files {
 		to := filepath.Join(dir, f.name)

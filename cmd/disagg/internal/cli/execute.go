@@ -12,6 +12,7 @@ import (
 	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/orchestrator"
 	"github.com/disagg/disagg/orchestrator/launcher"
+	"github.com/disagg/disagg/orchestrator/nodecheck"
 	"github.com/disagg/disagg/orchestrator/plan"
 	"github.com/disagg/disagg/orchestrator/result"
 	"github.com/disagg/disagg/orchestrator/rundir"
@@ -30,6 +31,7 @@ type where struct {
 func (a *app) execute(ctx context.Context, dir *rundir.Dir, p *models.Plan, w where) (result.Result, error) {
 	opts := orchestrator.Options{
 		Dir: dir, Plan: p, Nodes: w.nodes, Job: w.job, Deadline: w.deadline, Version: Version(),
+		Preflight: &nodecheck.Checker{Plan: p, Dir: dir, Job: w.job, User: userName(a)},
 	}
 	setup := launcher.Setup(p, dir.ID(), Version())
 	switch w.launcher {
@@ -39,7 +41,7 @@ func (a *app) execute(ctx context.Context, dir *rundir.Dir, p *models.Plan, w wh
 		client := a.slurm()
 		opts.Launcher = &launcher.Slurm{
 			Setup: setup, Job: w.job, Binary: dir.Join(rundir.BinaryFile),
-			Options: p.Slurm.StepOptions, Environ: a.Env, Client: client,
+			Options: p.Slurm.StepOptions, Client: client,
 		}
 		opts.Scheduler = &launcher.SlurmView{Client: client, ID: w.job}
 	default:

@@ -47,7 +47,7 @@ func (p *eventPrinter) show(list []events.Event) error {
 		if who := cmp.Or(e.Process, e.Node); !strings.Contains(msg, who) {
 			msg = who + ": " + msg
 		}
-		fmt.Fprintf(p.out, "%8.1fs  %-10s %s%s%s\n", e.Time.Sub(p.start).Seconds(), e.Stage, p.paint(e.Kind), msg, p.plain(e.Kind))
+		fmt.Fprintf(p.out, "%8.1fs  %-15s %s%s%s\n", e.Time.Sub(p.start).Seconds(), e.Stage, p.paint(e.Kind), msg, p.plain(e.Kind))
 	}
 	return nil
 }

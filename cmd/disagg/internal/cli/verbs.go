@@ -21,6 +21,7 @@ func verbs(a *app) []*cobra.Command {
 		newAgent(a),
 		newShim(a),
 		newShimExec(a),
+		newFacts(a),
 		newStandin(a),
 	}
 }

@@ -87,7 +87,12 @@ func TestParity(t *testing.T) {
 func (n *tally) count(t *testing.T, r *record, c *catalog.Catalog, known *env.Table, name string, rules []rule, touched map[string]map[string]bool) {
 	t.Helper()
 	cmp := &compared{record: r, golden: r.processes(t)}
-	differences := cmp.compare(t, c, known, name)
+	n.sort(t, cmp, cmp.compare(t, c, known, name), rules, touched)
+}
+
+// sort says which rules the differences of a record need.
+func (n *tally) sort(t *testing.T, cmp *compared, differences []difference, rules []rule, touched map[string]map[string]bool) {
+	t.Helper()
 	if len(cmp.golden) == 0 {
 		if len(differences) == 1 && differences[0].kind == "refused" {
 			n.bothRefuse++
@@ -101,13 +106,13 @@ func (n *tally) count(t *testing.T, r *record, c *catalog.Catalog, known *env.Ta
 		i := slices.IndexFunc(rules, func(rule rule) bool { return rule.match(cmp, d) })
 		if i < 0 {
 			left++
-			t.Errorf("%s: %s", r.ID, d)
+			t.Errorf("%s: %s", cmp.ID, d)
 			continue
 		}
 		if !rules[i].always {
 			others++
 		}
-		touched[rules[i].id][r.ID] = true
+		touched[rules[i].id][cmp.ID] = true
 	}
 	switch {
 	case left > 0:
@@ -152,6 +157,12 @@ func (c *compared) compare(t *testing.T, cat *catalog.Catalog, known *env.Table,
 		return refused(errs[0])
 	}
 	c.findings = engine.Check(c.in)
+	return c.differences(t, known, name, out)
+}
+
+// differences compares what was composed with the record's commands.
+func (c *compared) differences(t *testing.T, known *env.Table, name string, out engine.Output) []difference {
+	t.Helper()
 	container := c.containerEnv(t)
 	c.facts = facts{fixture: c.Inputs.Fixture, site: c.in.Site, addrs: strings.Split(container["IPADDRS"], ","),
 		image: map[string]string{"PATH": "$PATH", "PYTHONPATH": container["PYTHONPATH"], "LD_LIBRARY_PATH": container["LD_LIBRARY_PATH"]}}

@@ -76,7 +76,7 @@ func SiteFile(given string, env func(string) (string, bool)) (path, from string,
 		}
 		tried = append(tried, p)
 	}
-	return "", "", orchestrator.WithCode(orchestrator.ExitConfig, fmt.Errorf("find the site file: none of %s exists; name one with --site or %s (start from examples/site-mi355x.yaml)", strings.Join(tried, ", "), SiteEnv))
+	return "", "", orchestrator.WithCode(orchestrator.ExitConfig, fmt.Errorf("find the site file: none of %s exists; name one with --site or %s (start from examples/site-mi355x-ionic.yaml)", strings.Join(tried, ", "), SiteEnv))
 }
 
 func siteCandidates(env func(string) (string, bool)) []string {
@@ -89,9 +89,21 @@ func siteCandidates(env func(string) (string, bool)) []string {
 	return append(list, "/etc/disagg/site.yaml")
 }
 
+// text is the given text, or else the file's.
+func text(role, path string, given []byte) (input, error) {
+	if given != nil {
+		return input{path: path, data: given}, nil
+	}
+	return read(role, path)
+}
+
 // Site reads the site file.
 func Site(path string) (*models.Site, models.Positions, models.InputFile, error) {
-	f, err := read("site", path)
+	return siteOf(path, nil)
+}
+
+func siteOf(path string, given []byte) (*models.Site, models.Positions, models.InputFile, error) {
+	f, err := text("site", path, given)
 	if err != nil {
 		return nil, nil, models.InputFile{}, err
 	}

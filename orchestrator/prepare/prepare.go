@@ -15,6 +15,9 @@ import (
 type Request struct {
 	Recipe string // path of the recipe file
 	Site   string // path of the site file, as SiteFile found it
+	// RecipeText and SiteText are the files' contents where there is no file;
+	// the paths then only name them.
+	RecipeText, SiteText []byte
 	// Catalog are further catalog directories, over the site's.
 	Catalog []string
 	// Launcher is how agents will be started (models.Launcher*).
@@ -63,12 +66,12 @@ func Load(req Request) (*Prepared, error) {
 // sweep; without axes there is one. Mistakes of recipe and site are reported
 // together.
 func LoadAll(req Request) ([]*Prepared, error) {
-	f, err := read("recipe", req.Recipe)
+	f, err := text("recipe", req.Recipe, req.RecipeText)
 	if err != nil {
 		return nil, err
 	}
 	variants, rerr := models.ExpandSweep(f.path, f.data, nil)
-	site, sitePos, siteFile, serr := Site(req.Site)
+	site, sitePos, siteFile, serr := siteOf(req.Site, req.SiteText)
 	if err := joinFields(rerr, serr); err != nil {
 		return nil, err
 	}

@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/disagg/disagg/deploy/internal/tailbuf"
 	"github.com/disagg/disagg/internal/procgroup"
+	"github.com/disagg/disagg/models/env"
 )
 
 // agentLimit is how long an agent that was hung up may take to end everything
@@ -29,9 +31,9 @@ func Local(ctx context.Context, s Setup, node, self string) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start local agent: %w", err)
 	}
-	said := &tailBuffer{}
+	said := &tailbuf.Buffer{}
 	p, err := procgroup.Start(context.WithoutCancel(ctx), procgroup.Command{
-		Argv: []string{self, "agent", "--stdio"}, Env: os.Environ(),
+		Argv: []string{self, "agent", "--stdio"}, Env: env.ForJob(os.Environ()),
 		StdinPipe: true, Stdout: w, Stderr: said,
 		Session: true, // a terminal's Ctrl-C is for the controller alone
 	})
@@ -52,7 +54,7 @@ func Local(ctx context.Context, s Setup, node, self string) (*Conn, error) {
 
 // awaitEnd waits for a hung up agent's end. One that takes long is left to a
 // goroutine that kills it in the end.
-func awaitEnd(p *procgroup.Process, said *tailBuffer, polite bool) string {
+func awaitEnd(p *procgroup.Process, said *tailbuf.Buffer, polite bool) string {
 	wait := time.Second // enough to say why, if it has ended by itself
 	if polite {
 		wait = agentLimit
@@ -63,7 +65,7 @@ func awaitEnd(p *procgroup.Process, said *tailBuffer, polite bool) string {
 	case <-p.Done():
 		// Its children have sessions of their own and ended before it.
 		p.Stop(0)
-		return said.describe("it ended with " + p.Wait().String())
+		return said.Describe("it ended with " + p.Wait().String())
 	case <-t.C:
 	}
 	go func() {
@@ -75,29 +77,5 @@ func awaitEnd(p *procgroup.Process, said *tailBuffer, polite bool) string {
 		}
 		p.Stop(0)
 	}()
-	return said.describe("it still runs")
-}
-
-// tailBuffer keeps the end of what an agent says on stderr.
-type tailBuffer struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-// Write keeps the last 4 KiB and never fails.
-func (b *tailBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.buf = append(b.buf, p...)
-	b.buf = b.buf[max(0, len(b.buf)-4<<10):]
-	return len(p), nil
-}
-
-func (b *tailBuffer) describe(how string) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if s := printable(b.buf); s != "" {
-		how += ": " + s
-	}
-	return how
+	return said.Describe("it still runs")
 }

@@ -5,19 +5,6 @@ import (
 	"strings"
 )
 
-// inherited are the variables that a job gets from the environment in which it
-// is submitted; locale categories (LC_*) come along too. What a run forwards to
-// its workers is in its plan and not here.
-func inherited() []string {
-	return []string{
-		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ",
-		"SLURM_CONF", // which cluster
-		// How the container runtime is reached and how it reaches a registry.
-		"DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT",
-		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
-	}
-}
-
 // schedulerPrefixes begin the names of variables that a job or step leaves in
 // its environment and that Slurm's programs, or MPI libraries, obey as if they
 // were options.
@@ -48,19 +35,6 @@ func isScheduler(name string) bool {
 	return name != "SLURM_CONF" && slices.ContainsFunc(schedulerPrefixes(), func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)
 	})
-}
-
-// jobEnviron returns what a job or step inherits.
-func jobEnviron(environ []string) []string {
-	names := inherited()
-	var out []string
-	for _, kv := range environ {
-		name, _, _ := strings.Cut(kv, "=")
-		if slices.Contains(names, name) || strings.HasPrefix(name, "LC_") {
-			out = append(out, kv)
-		}
-	}
-	return out
 }
 
 // lookup returns the value of a variable; empty means unset or empty.

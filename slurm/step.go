@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/disagg/disagg/internal/procgroup"
+	"github.com/disagg/disagg/models/env"
 	"github.com/disagg/disagg/slurm/hostlist"
 )
 
@@ -115,8 +116,8 @@ func (c *Client) StepCommand(r StepRequest) (procgroup.Command, error) {
 	if err != nil {
 		return procgroup.Command{}, err
 	}
-	env, _ := Scrub(c.Environ)
-	return procgroup.Command{Argv: c.argv("srun", args...), Env: jobEnviron(env), Grace: stepGrace}, nil
+	clean, _ := Scrub(c.Environ)
+	return procgroup.Command{Argv: c.argv("srun", args...), Env: env.ForJob(clean), Grace: stepGrace}, nil
 }
 
 // stepGrace lets srun take its step down before it is killed; a killed srun may

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/disagg/disagg/internal/procgroup"
+	"github.com/disagg/disagg/models/env"
 )
 
 // ErrSubmitUnknown says that nobody knows whether the job exists: sbatch gave no
@@ -64,7 +65,7 @@ func (c *Client) Submit(ctx context.Context, r SubmitRequest) (Submission, error
 
 	clean, dropped := Scrub(c.Environ)
 	sub := Submission{Dropped: dropped}
-	res, err := c.call(ctx, cmp.Or(c.SubmitTimeout, DefaultSubmitTimeout), jobEnviron(clean),
+	res, err := c.call(ctx, cmp.Or(c.SubmitTimeout, DefaultSubmitTimeout), env.ForJob(clean),
 		"sbatch", "--parsable", r.Script)
 	var ok bool
 	sub.JobID, sub.Cluster, sub.Notes, ok = parseJobID(res.Stdout)

@@ -12,6 +12,7 @@ import (
 	"github.com/disagg/disagg/deploy"
 	"github.com/disagg/disagg/deploy/shim"
 	"github.com/disagg/disagg/internal/procgroup"
+	"github.com/disagg/disagg/models/env"
 )
 
 // Plain starts shims as plain processes.
@@ -24,7 +25,7 @@ func (Plain) Start(ctx context.Context, s Spec) (Unit, error) {
 	u := &plainUnit{runID: s.Workload.RunID, workload: s.Workload.ID}
 	p, err := procgroup.Start(context.WithoutCancel(ctx), procgroup.Command{
 		Argv:    []string{s.Binary, "shim", "--dir", s.Dir},
-		Env:     append(inherit(os.Environ()), shim.RunVar+"="+u.runID, shim.WorkloadVar+"="+u.workload),
+		Env:     append(env.ForProcess(os.Environ()), shim.RunVar+"="+u.runID, shim.WorkloadVar+"="+u.workload),
 		Stdout:  &u.said,
 		Stderr:  &u.said,
 		Session: true,
@@ -34,25 +35,6 @@ func (Plain) Start(ctx context.Context, s Spec) (Unit, error) {
 	}
 	u.proc = p
 	return u, nil
-}
-
-// inherit is what a plain process gets of the agent's environment: what every
-// program needs to find its files and to write text, and nothing that belongs
-// to the shell or the job that happened to start the run.
-func inherit(environ []string) []string {
-	var out []string
-	for _, kv := range environ {
-		name, _, _ := strings.Cut(kv, "=")
-		switch name {
-		case "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR":
-			out = append(out, kv)
-		default:
-			if strings.HasPrefix(name, "LC_") {
-				out = append(out, kv)
-			}
-		}
-	}
-	return out
 }
 
 type plainUnit struct {

@@ -250,6 +250,22 @@ func TestLooksOurs(t *testing.T) {
 	}
 }
 
+// TestInheritance: only what is on the list is passed on, whatever a shell holds.
+func TestInheritance(t *testing.T) {
+	t.Parallel()
+	shell := []string{
+		"PATH=/bin", "HOME=/h", "PATH=/second", "SLURM_JOB_ID=7", "SLURM_CONF=/etc/slurm.conf", "VIRTUAL_ENV=/v", "LD_LIBRARY_PATH=/l",
+		"LD_PRELOAD=/p.so", "PYTHONPATH=/p", "PYTHONHOME=/p", "LC_ALL=C", "LANG=x", "TMPDIR=/scratch", "HF_TOKEN=secret", "NCCL_DEBUG=INFO",
+		"MORI_RDMA_TC=96", "ROCR_VISIBLE_DEVICES=0", "https_proxy=http://proxy:3128", "DOCKER_HOST=unix:///x", "BASH_ENV=/x", "ENV=/x", "junk", "=x",
+	}
+	if d := cmp.Diff([]string{"PATH=/bin", "HOME=/h", "SLURM_CONF=/etc/slurm.conf", "LC_ALL=C", "LANG=x", "https_proxy=http://proxy:3128", "DOCKER_HOST=unix:///x"}, ForJob(shell)); d != "" {
+		t.Errorf("job: %s", d)
+	}
+	if d := cmp.Diff([]string{"PATH=/bin", "HOME=/h", "LC_ALL=C", "LANG=x", "TMPDIR=/scratch"}, ForProcess(shell)); d != "" {
+		t.Errorf("plain process: %s", d)
+	}
+}
+
 func TestValidName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{

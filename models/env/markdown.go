@@ -15,7 +15,7 @@ func Markdown() string {
 
 <!-- Written from models/env. Change the list there, then: go test ./models/env -update -->
 
-disagg starts every process with the image's own environment and the variables of the plan, nothing else: the submitting shell is not inherited. A variable reaches a process when
+disagg starts every process with the image's own environment and the variables of the plan, nothing else: the submitting shell is not inherited (what is, see below). A variable reaches a process when
 
 - the catalog, the site or the engine adapter sets it,
 - the recipe sets it under ` + "`env`" + ` (every worker), ` + "`prefill.env`, `decode.env`, `aggregate.env`, `router.env`, `client.env` or `evals.env`" + `,
@@ -31,6 +31,25 @@ Secrets never appear in plans, logs, reports or argument lists. A variable is se
 Variables of the submitting shell that begin with ` + joinCode(prefixes()) + ` and are not forwarded are listed as a warning when planning.
 
 The scopes are ` + joinCode(Scopes()) + `; "workers" stands for the first three.
+
+## The way into a process
+
+Values go to the node over the run's own encrypted connection, there into a file that only the process's user can read, and from it into the process; the file is gone before the program runs. No value is on a command line, in ` + "`job.slurm`, in `docker inspect`" + ` or in the environment of a container program, so it makes no difference whether a node needs sudo for that. With ` + "`shell: login`" + ` the image's profile runs first; the plan's values go over what it leaves. A catalog can put a list such as ` + "`PYTHONPATH`" + ` before what the image has.
+
+What a node cannot tell (RDMA devices, traffic class, service level) leaves a variable unset, and a flag that needs it out, with a warning; neither is ever an empty value.
+
+Before a program is started, the very process that becomes it reports its environment, and the controller compares it with the plan. A planned variable that is missing or different ends the run (exit code 6), naming variable, scope, planned and seen. Secrets are compared by a keyed hash whose key is never stored. Variables that neither the plan nor the image set are a warning. ` + "`disagg env RUN [NAME]`" + ` shows for every variable who set it, what it beat, where it went and what was seen.
+
+## What is inherited
+
+| Variable | What for | By the job | By plain processes |
+|---|---|---|---|
+`)
+	for _, i := range inheritance() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", i.name, i.why, tick(i.job), tick(i.direct))
+	}
+	b.WriteString(`
+The job is the controller, the agents on the nodes and the container program; a plain process (` + "`container.runtime: none`" + `) inherits from its agent. Containers inherit nothing. Slurm adds its own variables to the job, but they go no further.
 `)
 	for _, g := range groups() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| Variable | Meaning | Values | If unset | Read in |\n|---|---|---|---|---|\n", g.title, g.about)
@@ -45,6 +64,13 @@ The scopes are ` + joinCode(Scopes()) + `; "workers" stands for the first three.
 		}
 	}
 	return b.String()
+}
+
+func tick(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return ""
 }
 
 func (v Var) describe() string {

@@ -27,9 +27,6 @@ type Slurm struct {
 	Binary string
 	// Options are the site's further srun options.
 	Options map[string]string
-	// Environ is the environment srun is run from; scheduler variables are taken
-	// out of it.
-	Environ []string
 	Client  *slurm.Client
 
 	mu       sync.Mutex
@@ -42,7 +39,7 @@ var _ orchestrator.Launcher = (*Slurm)(nil)
 
 // Start implements orchestrator.Launcher.
 func (s *Slurm) Start(ctx context.Context, nodes []string, events chan<- deploy.Event) (<-chan orchestrator.Connection, error) {
-	args, err := slurm.StepArgs(slurm.StepRequest{
+	cmd, err := s.Client.StepCommand(slurm.StepRequest{
 		JobID: s.Job, Nodes: nodes, Name: s.stepName(), Options: s.Options,
 		Argv: []string{s.Binary, "agent"},
 	})
@@ -59,12 +56,9 @@ func (s *Slurm) Start(ctx context.Context, nodes []string, events chan<- deploy.
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	env, _ := slurm.Scrub(s.Environ)
-	step, err := procgroup.Start(context.WithoutCancel(ctx), procgroup.Command{
-		Argv: append([]string{"srun"}, args...), Env: env,
-		StdinPipe: true, Stdout: &s.said, Stderr: &s.said,
-		Session: true, // a terminal's Ctrl-C is for the controller alone
-	})
+	cmd.StdinPipe, cmd.Stdout, cmd.Stderr = true, &s.said, &s.said
+	cmd.Session = true // a terminal's Ctrl-C is for the controller alone
+	step, err := procgroup.Start(context.WithoutCancel(ctx), cmd)
 	if err != nil {
 		return nil, errors.Join(orchestrator.WithCode(orchestrator.ExitScheduler, fmt.Errorf("start the agents' step: %w", err)), l.Close())
 	}

@@ -15,7 +15,7 @@ import (
 // wrote may be seen some time later, so a problem counts only after that.
 func (r *run) collectPoint(ctx context.Context, pt *point) (files []result.File, problem string, err error) {
 	n := pt.proc.node
-	if !n.shared {
+	if n.apart() {
 		cctx, cancel := context.WithTimeout(ctx, r.plan.Budgets.Collect.D())
 		defer cancel()
 		a, err := each(cctx, r, []*node{n}, "the results of "+pt.rec.Name, false, func(ctx context.Context, n *node) (struct{}, error) {
@@ -40,7 +40,7 @@ func (r *run) collectPoint(ctx context.Context, pt *point) (files []result.File,
 	defer cancel()
 	dir, globs := r.Dir.Join(pt.dir), pt.plan.Results
 	limit := r.pace.Visible
-	if n.shared && pt.proc.exit.Code != 0 {
+	if !n.apart() && pt.proc.exit.Code != 0 {
 		limit = 0 // it failed anyway: no need to wait for files
 	}
 	spawn(vctx, r, func(ctx context.Context) (look, error) {

@@ -31,7 +31,7 @@ func (r *run) diagnose(f *failure) {
 	}
 	r.diagnosing++
 	conn, onNode, here, lines := p.node.conn, p.logPath(), r.Dir.Join(p.logName), f.log
-	shared, lost := p.node.shared, p.node.lost
+	seenHere, lost := !p.node.apart(), p.node.lost
 	program := r.program(p)
 	ctx, cancel := context.WithTimeout(r.bg, diagnoseTime)
 	r.wg.Go(func() {
@@ -42,7 +42,7 @@ func (r *run) diagnose(f *failure) {
 		full := signature.NewScanner(program)
 		// The node's own view of the file is the whole one; a file that the
 		// controller sees as well serves when the node is gone.
-		if !lost && scanNode(ctx, conn, onNode, full) == nil || shared && scanFile(here, full) == nil {
+		if !lost && scanNode(ctx, conn, onNode, full) == nil || seenHere && scanFile(here, full) == nil {
 			if m := full.Matches(); len(m) > 0 {
 				matches = m
 			}

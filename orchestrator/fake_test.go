@@ -239,6 +239,17 @@ func (n *fakeNode) Exec(_ context.Context, req deploy.ExecRequest) (deploy.ExecR
 	if n.exec != nil {
 		return n.exec(req)
 	}
+	last := req.Argv[len(req.Argv)-1]
+	switch {
+	case req.Argv[0] == "rm":
+		n.cluster.mu.Lock() // nobody sees half of it gone
+		defer n.cluster.mu.Unlock()
+		return deploy.ExecResult{}, os.RemoveAll(last)
+	case len(req.Argv) == 3 && req.Argv[1] == "-e":
+		if _, err := os.Stat(last); err != nil {
+			return deploy.ExecResult{Exit: 1}, nil
+		}
+	}
 	return deploy.ExecResult{}, nil
 }
 
@@ -421,7 +432,9 @@ func (n *fakeNode) ReadFile(_ context.Context, path string, offset int64, limit 
 	if n.blind && !strings.HasPrefix(path, n.private) {
 		return nil, 0, fs.ErrNotExist
 	}
+	n.cluster.mu.Lock()
 	data, err := os.ReadFile(path)
+	n.cluster.mu.Unlock()
 	if err != nil {
 		return nil, 0, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/orchestrator/events"
 	"github.com/disagg/disagg/orchestrator/result"
+	"github.com/disagg/disagg/orchestrator/rundir"
 )
 
 // during runs f some time after the first client point has started.
@@ -425,6 +427,57 @@ func TestNodesThatDoNotSeeTheRunDirectory(t *testing.T) {
 		log, err := os.ReadFile(s.dir.Join("logs/decode-0.0.gpu-02.log"))
 		if err != nil || !strings.Contains(string(log), "loading weights") {
 			t.Errorf("log: %q, %v", log, err)
+		}
+		if left, err := os.ReadDir(filepath.Join(private, "runs")); err != nil || len(left) != 0 {
+			t.Errorf("left on the nodes: %v, %v", left, err)
+		}
+	})
+}
+
+func TestDirectoriesOfOthersAreNotRemoved(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScenario(t, 1, 1)
+		private := t.TempDir()
+		s.plan.SSH.Dir = private
+		for _, n := range s.c.nodes {
+			n.blind, n.private = true, private
+		}
+		s.during(time.Second, func() {
+			if err := os.WriteFile(filepath.Join(private, "runs", s.dir.ID(), rundir.MarkerFile), []byte("another's"), 0o600); err != nil {
+				t.Error(err)
+			}
+		})
+		res := s.start()
+		s.verdict(res, ExitLeftovers, "does not carry this run's marker")
+		if _, err := os.Stat(filepath.Join(private, "runs", s.dir.ID(), "logs")); err != nil {
+			t.Errorf("it was removed: %v", err)
+		}
+	})
+}
+
+func TestLinesNobodyReadsAreWarnedOf(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScenario(t, 1, 1)
+		run := s.c.programs["decode-0.0"]
+		s.c.programs["decode-0.0"] = func(ctx context.Context, p *fakeProc) deploy.Exit {
+			go func() {
+				p.log("RuntimeError: Not enough memory. Please try to increase --mem-fraction-static. (a line from the start)")
+				if !pause(ctx, 20*time.Second) {
+					return
+				}
+				for range 37 {
+					p.log("Decode transfer failed for request rank=1 with exception KVTransferError(bootstrap_room=16): Request 16 timed out after 600s in KVPoll.WaitingForInput")
+				}
+			}()
+			return run(ctx, p)
+		}
+		res := s.start()
+		if res.Outcome != result.OK {
+			t.Fatalf("cause: %+v", res.Cause)
+		}
+		want := []string{`decode-0.0 on gpu-02 logs while it serves: A KV cache transfer between prefill and decode did not complete. (37 lines; the first: "Decode transfer failed for request rank=1 with exception KVTransferError(bootstrap_room=16): Request 16 timed out after 600s in KVPoll.WaitingForInput")`}
+		if diff := cmp.Diff(want, res.Warnings); diff != "" {
+			t.Errorf("warnings (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -8,12 +8,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // fetchInto brings a directory of a node here, as a tar stream. Only regular
-// files and directories are taken, and none outside of dst: the archive comes
-// from a machine that may be broken.
-func fetchInto(ctx context.Context, n Node, src, dst string) error {
+// files and directories below the named ones (none named: all) are taken, and
+// none outside of dst: the archive comes from a machine that may be broken, and
+// must not reach the run's own records.
+func fetchInto(ctx context.Context, n Node, src, dst string, only ...string) error {
 	if err := os.MkdirAll(dst, 0o700); err != nil {
 		return fmt.Errorf("fetch %s: %w", src, err)
 	}
@@ -29,12 +32,12 @@ func fetchInto(ctx context.Context, n Node, src, dst string) error {
 		_ = pw.CloseWithError(err)
 		sent <- err
 	}()
-	err = untar(root, pr)
+	err = untar(root, pr, only)
 	_ = pr.CloseWithError(err)
 	return errors.Join(err, <-sent)
 }
 
-func untar(root *os.Root, from io.Reader) error {
+func untar(root *os.Root, from io.Reader, only []string) error {
 	tr := tar.NewReader(from)
 	for {
 		h, err := tr.Next()
@@ -49,6 +52,9 @@ func untar(root *os.Root, from io.Reader) error {
 		name := filepath.Clean(h.Name)
 		if !filepath.IsLocal(name) {
 			return fmt.Errorf("read archive: %q lies outside of the directory", h.Name)
+		}
+		if top, _, _ := strings.Cut(filepath.ToSlash(name), "/"); len(only) > 0 && !slices.Contains(only, top) {
+			continue
 		}
 		switch h.Typeflag {
 		case tar.TypeDir:

@@ -100,7 +100,6 @@ func (r *run) onConnection(c Connection) {
 			return
 		}
 		n.conn, n.info = c.Node, c.Node.Info()
-		n.dir = r.Dir.Path()
 		r.watchNode(n)
 		r.emit(events.Event{Kind: events.NodeJoined, Node: n.name, Msg: fmt.Sprintf("node %s joined", n.where()), Detail: map[string]any{
 			"host": n.info.Host, "addr": n.info.Addr, "interface": n.info.Interface, "version": n.info.Version, "runtime": n.info.Docker,

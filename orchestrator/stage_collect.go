@@ -1,11 +1,16 @@
 package orchestrator
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"strings"
 	"time"
+
+	"github.com/disagg/disagg/deploy"
+	"github.com/disagg/disagg/orchestrator/rundir"
 )
 
 // stageCollect makes sure that all logs are here: fetched from nodes that do not
@@ -15,7 +20,7 @@ func (r *run) stageCollect(ctx context.Context) error {
 	var problems []string
 	for _, n := range r.used() {
 		switch {
-		case n.shared:
+		case !n.apart():
 		case n.lost:
 			problems = append(problems, fmt.Sprintf("logs on %s were not fetched: the node is lost; they are in %s there", n.name, n.dir))
 		default:
@@ -23,13 +28,16 @@ func (r *run) stageCollect(ctx context.Context) error {
 		}
 	}
 	a, err := each(ctx, r, apart, "logs and results", true, func(ctx context.Context, n *node) (struct{}, error) {
-		return struct{}{}, fetchInto(ctx, n.conn, n.dir, r.Dir.Path())
+		return struct{}{}, fetchInto(ctx, n.conn, n.dir, r.Dir.Path(), rundir.LogsDir, rundir.ResultsDir)
 	})
 	if err != nil {
 		return err
 	}
 	if len(a.bad) > 0 {
-		problems = append(problems, "logs were not fetched from "+a.failed())
+		problems = append(problems, fmt.Sprintf("logs were not fetched from %s; they are still there", a.failed()))
+	}
+	if err := r.removeDirs(ctx, a.ok); err != nil {
+		return err
 	}
 	missing, err := r.missingLogs(ctx)
 	if err != nil {
@@ -44,12 +52,49 @@ func (r *run) stageCollect(ctx context.Context) error {
 	return nil
 }
 
+// removeDirs takes away the directories of nodes that do not see the run directory,
+// once their contents are here: only what carries this run's marker.
+func (r *run) removeDirs(ctx context.Context, fetched map[*node]struct{}) error {
+	var nodes []*node
+	for _, n := range r.nodes {
+		if _, ok := fetched[n]; ok {
+			nodes = append(nodes, n)
+		}
+	}
+	marker, err := r.markerBytes()
+	if err != nil {
+		return err
+	}
+	a, err := each(ctx, r, nodes, "directories to be removed", true, func(ctx context.Context, n *node) (struct{}, error) {
+		data, _, err := n.conn.ReadFile(ctx, path.Join(n.dir, rundir.MarkerFile), 0, len(marker)+1)
+		if err != nil {
+			there, xerr := n.conn.Exec(ctx, deploy.ExecRequest{Argv: []string{"test", "-e", n.dir}, Timeout: r.pace.Look})
+			if xerr == nil && there.Exit == 1 {
+				return struct{}{}, nil // another node of the run has the same disk
+			}
+			return struct{}{}, err
+		}
+		if !n.apart() || n.dir == r.Dir.Path() || path.Base(n.dir) != r.id || !bytes.Equal(data, marker) {
+			return struct{}{}, fmt.Errorf("%s does not carry this run's marker", n.dir)
+		}
+		res, err := n.conn.Exec(ctx, deploy.ExecRequest{Argv: []string{"rm", "-rf", "--", n.dir}, Timeout: r.pace.Look})
+		if err == nil && res.Exit != 0 {
+			err = fmt.Errorf("rm: exit %d: %s", res.Exit, strings.TrimSpace(res.Error+" "+string(res.Stderr)))
+		}
+		return struct{}{}, err
+	})
+	for n, e := range a.bad {
+		r.left = append(r.left, deploy.Leftovers{Node: n.name, Files: []string{fmt.Sprintf("%s (%v)", n.dir, e)}})
+	}
+	return err
+}
+
 // missingLogs names the logs of started processes that are not here. On a network
 // file system they may be seen some time later.
 func (r *run) missingLogs(ctx context.Context) ([]string, error) {
 	var want []string
 	for _, p := range r.order {
-		if !p.released.IsZero() && !(p.node.lost && !p.node.shared) {
+		if !p.released.IsZero() && !(p.node.lost && p.node.apart()) {
 			want = append(want, p.logName)
 		}
 	}

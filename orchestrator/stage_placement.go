@@ -153,6 +153,9 @@ func (r *run) findDirs(ctx context.Context) error {
 		}
 	}
 	a, err := each(ctx, r, nodes, "the run directory", false, func(ctx context.Context, n *node) (bool, error) {
+		if r.privateDir(n) == r.Dir.Path() {
+			return true, nil // there is no other place, and it must not be taken for one
+		}
 		data, _, err := n.conn.ReadFile(ctx, r.Dir.Join(rundir.MarkerFile), 0, len(marker)+1)
 		if err == nil && bytes.Equal(data, marker) {
 			return true, nil
@@ -166,14 +169,14 @@ func (r *run) findDirs(ctx context.Context) error {
 		return failf("the run directory %s is not visible, and no directory can be made in its place, on %s", r.Dir.Path(), a.failed())
 	}
 	for n, shared := range a.ok {
-		n.shared = shared
+		n.shared, n.dir = shared, r.Dir.Path()
 		if !shared {
 			n.dir = r.privateDir(n)
 		}
 	}
 	var apart []*node
 	for _, n := range nodes {
-		if !n.shared {
+		if n.apart() {
 			apart = append(apart, n)
 		}
 	}
@@ -182,6 +185,10 @@ func (r *run) findDirs(ctx context.Context) error {
 	}
 	return nil
 }
+
+// apart says that the node has a directory of its own in place of the run
+// directory: only once it was looked at.
+func (n *node) apart() bool { return n.dir != "" && !n.shared }
 
 // privateDir is where a node that does not see the run directory keeps its part.
 func (r *run) privateDir(n *node) string {

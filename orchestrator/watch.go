@@ -64,6 +64,7 @@ type stall struct {
 func (r *run) startWatch() {
 	ctx, cancel := context.WithCancel(r.bg)
 	r.watch = watcher{cancel: cancel}
+	r.watchLogs(ctx)
 	for i := range r.plan.Workers {
 		w := &r.plan.Workers[i]
 		s := &watched{what: "worker " + w.ID, ranks: r.ranks(w), decode: w.Role != models.RolePrefill}

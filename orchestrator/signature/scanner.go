@@ -146,9 +146,16 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "") + " …"
 }
 
-// Matches gives what was found so far, the earliest line first.
+// Matches gives what was found in the whole log, the earliest line first. It takes
+// what was written last as the last line, whole or not.
 func (s *Scanner) Matches() []Match {
 	s.flush()
+	return s.Found()
+}
+
+// Found gives what was found in whole lines so far, the earliest line first, for
+// logs that are still being written.
+func (s *Scanner) Found() []Match {
 	out := make([]Match, 0, len(s.found))
 	for _, m := range s.found {
 		out = append(out, *m)

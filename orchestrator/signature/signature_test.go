@@ -183,6 +183,24 @@ func TestScannerReadsWhatLogsAreLike(t *testing.T) {
 	}
 }
 
+func TestFoundWaitsForTheEndOfALine(t *testing.T) {
+	t.Parallel()
+	s := NewScanner("sglang")
+	for _, step := range []struct {
+		text  string
+		count int
+	}{{"No HIP GPUs are avail", 0}, {"able", 0}, {"\nNo HIP GPUs", 1}, {" are available\n", 2}} {
+		_, _ = s.Write([]byte(step.text))
+		got := 0
+		for _, m := range s.Found() {
+			got += m.Count
+		}
+		if got != step.count {
+			t.Errorf("after %q: %d lines, want %d", step.text, got, step.count)
+		}
+	}
+}
+
 func TestBestPrefersTheCause(t *testing.T) {
 	t.Parallel()
 	log := []string{

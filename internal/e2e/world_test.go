@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/disagg/disagg/internal/lab"
+	"github.com/disagg/disagg/internal/standin"
 	"github.com/disagg/disagg/orchestrator/events"
 	"github.com/disagg/disagg/orchestrator/result"
 )
@@ -66,6 +67,7 @@ container:
   runtime: docker
   devices: [/dev/kfd, /dev/dri]
 rdma: {devices: [rdma0, rdma1], traffic_class: 104, service_level: 3}
+preflight: {gpu: {devices: 0}, rdma: {devices: 0}}
 %[4]s
 `
 
@@ -82,6 +84,7 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	w.must(os.WriteFile(w.bin, data, 0o755))
 	w.write("models/DeepSeek-R1-0528/config.json", "{}")
+	w.write("models/DeepSeek-R1-0528/model.safetensors", string(standin.Weights()))
 	w.site("")
 	return w
 }

@@ -10,13 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The lab's images. EngineImage has the stand-in in the place of SGLang and the
-// real sglang-router, as the real engine's image has both; RouterImage has the
-// router alone; ToolImage only a shell and busybox.
+// The lab's images. EngineImage has the stand-in in the place of SGLang and
+// vLLM, and the real sglang-router, as the real engine's image has both; the
+// router images have one real router each; ToolImage only a shell and busybox.
 const (
-	EngineImage = "lab/sglang:standin"
-	RouterImage = "lab/router:" + RouterVersion
-	ToolImage   = "lab/tools:1"
+	EngineImage     = "lab/sglang:standin"
+	RouterImage     = "lab/router:" + RouterVersion
+	VLLMRouterImage = "lab/vllm-router:" + VLLMRouterVersion
+	ToolImage       = "lab/tools:1"
 )
 
 // Images builds the archive of the lab's images in the cache, if it is not
@@ -26,7 +27,11 @@ func Images() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	router, err := RealRouter()
+	sglang, err := RealRouter()
+	if err != nil {
+		return "", err
+	}
+	vllm, err := RealVLLMRouter()
 	if err != nil {
 		return "", err
 	}
@@ -38,41 +43,47 @@ func Images() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key := sha256.Sum256([]byte(sum + router.site + layout))
-	path := filepath.Join(cache, "images-"+hex.EncodeToString(key[:6])+".tar")
 	unlock, err := lockCache(cache, "images")
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
+	key := sha256.Sum256([]byte(sum + sglang.site + vllm.site + layout))
+	path := filepath.Join(cache, "images-"+hex.EncodeToString(key[:6])+".tar")
 	if exists(path) {
 		return path, nil
 	}
 	removeOld(cache, "images-*.tar")
-	tmp, err := os.MkdirTemp(cache, "layers-")
-	if err != nil {
-		return "", err
+	var failed error
+	layer := func(name string, build func(path string) error) string {
+		path := filepath.Join(cache, "layer-"+layout+"-"+name+".tar")
+		if failed == nil && !exists(path) {
+			if failed = build(path + ".new"); failed == nil {
+				failed = os.Rename(path+".new", path)
+			}
+		}
+		return path
 	}
-	defer os.RemoveAll(tmp)
-	base, python, engine := filepath.Join(tmp, "base.tar"), filepath.Join(tmp, "python.tar"), filepath.Join(tmp, "engine.tar")
-	if err := baseLayer(base); err != nil {
-		return "", err
+	base, python := layer("base", baseLayer), layer("python", pythonLayer)
+	sglangSite := layer(filepath.Base(sglang.site), func(path string) error { return siteLayer(path, sglang) })
+	vllmSite := layer(filepath.Base(vllm.site), func(path string) error { return siteLayer(path, vllm) })
+	engine := filepath.Join(cache, "layer-engine.tar")
+	if failed == nil {
+		failed = standinLayer(engine, standin)
 	}
-	if err := pythonLayer(python, systemPython, router.site); err != nil {
-		return "", err
-	}
-	if err := standinLayer(engine, standin); err != nil {
-		return "", err
+	if failed != nil {
+		return "", failed
 	}
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	return path, WriteArchive(path,
 		Image{Ref: ToolImage, Layers: []string{base}, Env: env, Cmd: []string{"sh"}},
-		Image{Ref: RouterImage, Layers: []string{base, python}, Env: env, Cmd: []string{"bash"}},
-		Image{Ref: EngineImage, Layers: []string{base, python, engine}, Env: append(env, "IMAGE_ENV=set"), Cmd: []string{"bash"}})
+		Image{Ref: RouterImage, Layers: []string{base, python, sglangSite}, Env: env, Cmd: []string{"bash"}},
+		Image{Ref: VLLMRouterImage, Layers: []string{base, python, vllmSite}, Env: env, Cmd: []string{"bash"}},
+		Image{Ref: EngineImage, Layers: []string{base, python, sglangSite, engine}, Env: append(env, "IMAGE_ENV=set"), Cmd: []string{"bash"}})
 }
 
 // layout changes when the code that lays out the layers does.
-const layout = "1"
+const layout = "2"
 
 // Standin builds the stand-in and returns its path.
 func Standin() (string, error) { return cachedBinary("standin", "./internal/standin/cmd/standin") }

@@ -41,15 +41,15 @@ func baseLayer(path string) error {
 }
 
 // pythonLayer is the host's Python with its library, under the name that the
-// stand-in starts for everything it does not play, and the packages in site.
-func pythonLayer(path, python, site string) error {
-	out, err := exec.Command(python, "-c", "import sys,sysconfig;print(sysconfig.get_paths()['stdlib']);print(sys.executable)").Output()
+// stand-in starts for everything it does not play.
+func pythonLayer(path string) error {
+	out, err := exec.Command(systemPython, "-c", "import sys,sysconfig;print(sysconfig.get_paths()['stdlib']);print(sys.executable)").Output()
 	if err != nil {
-		return fmt.Errorf("ask %s for its library: %w", python, err)
+		return fmt.Errorf("ask %s for its library: %w", systemPython, err)
 	}
 	words := strings.Fields(string(out))
 	if len(words) != 2 || !strings.HasPrefix(words[0], "/usr/lib/") {
-		return fmt.Errorf("ask %s for its library: %q is not Debian's", python, out)
+		return fmt.Errorf("ask %s for its library: %q is not Debian's", systemPython, out)
 	}
 	l := newLayer(path)
 	l.copy("usr/bin/python3.real", words[1])
@@ -60,7 +60,14 @@ func pythonLayer(path, python, site string) error {
 		top, _, _ := strings.Cut(rel, "/")
 		return slices.Contains(unwanted, top) || strings.HasPrefix(top, "config-")
 	})
-	l.tree("/usr/lib/python3/dist-packages", site, func(rel string) bool { return rel == "bin" })
+	return l.close()
+}
+
+// siteLayer is what pip installed for a router, and the router as a command.
+func siteLayer(path string, r Router) error {
+	l := newLayer(path)
+	l.tree("/usr/lib/python3/dist-packages", r.site, func(rel string) bool { return rel == "bin" })
+	l.text("usr/bin/"+r.name, 0o755, "#!/bin/sh\nexec python3.real -m "+r.Argv[len(r.Argv)-1]+" \"$@\"\n")
 	return l.close()
 }
 

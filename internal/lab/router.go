@@ -21,7 +21,7 @@ type Router struct {
 	// Env is what the launcher needs beside the usual.
 	Env []string
 
-	site string
+	name, site string
 }
 
 // RealRouter installs sglang-router with pip into the cache, once.
@@ -47,7 +47,7 @@ func pipRouter(name, version, module string) (Router, error) {
 		return Router{}, fmt.Errorf("find Python for the router: %w", err)
 	}
 	site := filepath.Join(cache, name+"-"+version+"-py"+strings.TrimSpace(string(out)))
-	r := Router{Argv: []string{systemPython, "-m", module}, Env: []string{"PYTHONPATH=" + site}, site: site}
+	r := Router{Argv: []string{systemPython, "-m", module}, Env: []string{"PYTHONPATH=" + site}, name: name, site: site}
 	unlock, err := lockCache(cache, name)
 	if err != nil {
 		return Router{}, err

@@ -234,3 +234,26 @@ func TestRealRouterInDocker(t *testing.T) {
 	}
 	l.MustBeClean(t, 10*time.Second)
 }
+
+// TestImagesHoldTheirPrograms asks each image for what it is there for.
+func TestImagesHoldTheirPrograms(t *testing.T) {
+	l := cluster.Get(t)
+	for _, tt := range []struct {
+		image string
+		argv  []string
+		want  string
+	}{
+		{ToolImage, []string{"sh", "-c", "id -u"}, "0\n"},
+		{RouterImage, []string{"python3", "-m", "sglang_router.launch_router", "--help"}, "--pd-disaggregation"},
+		{RouterImage, []string{"sglang-router", "--help"}, "--pd-disaggregation"},
+		{VLLMRouterImage, []string{"vllm-router", "--help"}, "--vllm-pd-disaggregation"},
+		{EngineImage, []string{"python3", "-c", "import sglang_router.version as v; print(v.__version__)"}, "0.3.2"},
+		{EngineImage, []string{"bash", "-lc", "echo $IMAGE_PROFILE $IMAGE_ENV; exec which python3 vllm"}, "read set\n/usr/bin/python3\n/usr/bin/vllm\n"},
+	} {
+		out, err := l.Exec("node4", append([]string{"docker", "run", "--rm", "--network", "host", tt.image}, tt.argv...)...)
+		if err != nil || !strings.Contains(out, tt.want) {
+			t.Errorf("%s %v said %.300q, %v; want %q in it", tt.image, tt.argv, out, err, tt.want)
+		}
+	}
+	l.MustBeClean(t, 5*time.Second)
+}

@@ -35,14 +35,22 @@ func seed() (string, error) {
 	if exists(dir) {
 		return dir, nil
 	}
-	removeOld(cache, "docker-*")
-	l, err := Start(1)
+	// What the last one has of the images need not be loaded again.
+	old, _ := filepath.Glob(filepath.Join(cache, "docker-*[0-9a-f]"))
+	l, err := Start(1, func(s *labd.Spec) {
+		if len(old) > 0 {
+			s.DockerSeed = old[len(old)-1]
+		}
+	})
 	if err != nil {
 		return "", fmt.Errorf("prepare images: %w", err)
 	}
 	defer l.Close()
 	node := l.Nodes()[0]
 	if err := l.LoadImageOn(node, archive); err != nil {
+		return "", fmt.Errorf("prepare images: %w", err)
+	}
+	if err := l.docker(node, "POST", "/images/prune", nil, nil); err != nil {
 		return "", fmt.Errorf("prepare images: %w", err)
 	}
 	if err := l.stopDocker(node); err != nil {
@@ -55,7 +63,13 @@ func seed() (string, error) {
 	if err := labd.CloneDocker(l.spec().NodePath(node, "docker"), tmp); err != nil {
 		return "", err
 	}
-	return dir, os.Rename(tmp, dir)
+	if err := os.Rename(tmp, dir); err != nil {
+		return "", err
+	}
+	for _, o := range old {
+		_ = os.RemoveAll(o)
+	}
+	return dir, nil
 }
 
 // stopDocker ends a node's Docker daemon in good order.

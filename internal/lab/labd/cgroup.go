@@ -74,8 +74,13 @@ func controllers(opts string) string {
 
 func (s Spec) cgroup() string { return cgroupPrefix + s.ID }
 
-// makeCgroups makes the control groups of one node in every hierarchy.
+// makeCgroups makes the control groups of one node in every hierarchy. What an
+// earlier life of the node left there goes first: a v2 group that has handed
+// its controllers on takes no process.
 func makeCgroups(s Spec, node string) error {
+	if err := removeCgroups(filepath.Join(s.cgroup(), node)); err != nil {
+		return err
+	}
 	hs, err := hierarchies()
 	if err != nil {
 		return err
@@ -187,16 +192,17 @@ func mountCgroups() error {
 	return nil
 }
 
-// removeCgroups removes the lab's control groups from every hierarchy. The
-// kernel frees the groups of dead processes a moment after they ended.
-func removeCgroups(id string) error {
+// removeCgroups removes a control group of that name, a lab's or below one, from
+// every hierarchy. The kernel frees the groups of dead processes a moment after
+// they ended.
+func removeCgroups(name string) error {
 	hs, err := hierarchies()
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, h := range hs {
-		top := filepath.Join(h.dir, cgroupPrefix+id)
+		top := filepath.Join(h.dir, name)
 		var last error
 		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 			last = removeTree(top)

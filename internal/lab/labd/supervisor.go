@@ -209,7 +209,7 @@ func killClients(spec Spec, mounts string) {
 // control groups, files.
 func Remove(spec Spec) error {
 	killClients(spec, "")
-	err := removeCgroups(spec.ID)
+	err := removeCgroups(spec.cgroup())
 	var rm error
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		// Mounts of the dead namespaces may hold directories for a moment.

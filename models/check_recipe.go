@@ -122,7 +122,7 @@ func (c *recipeCheck) program(path string, argv []string) {
 // evaluation may hold; they are replaced at each point.
 func CommandWords() []string {
 	return []string{"url", "host", "port", "model", "model_path", "concurrency", "isl", "osl", "random_range_ratio", "duration",
-		"num_prompts", "limit", "result_dir"}
+		"num_prompts", "num_warmups", "limit", "result_dir"}
 }
 
 var bracedWord = regexp.MustCompile(`\$?\{([a-z_]+)\}`)

@@ -201,7 +201,8 @@ type RouterSpec struct {
 type ClientSpec struct {
 	// Command is argv. The words {url}, {host}, {port}, {model}, {model_path},
 	// {concurrency}, {isl}, {osl}, {random_range_ratio}, {duration} (seconds),
-	// {num_prompts}, {result_dir} are replaced.
+	// {num_prompts}, {num_warmups} (two for each request in flight) and
+	// {result_dir} are replaced.
 	Command []string `yaml:"command,omitempty" items:"some"`
 	// Image of the client; empty: the engine's.
 	Image string `yaml:"image,omitempty" is:"image"`

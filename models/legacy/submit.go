@@ -46,9 +46,11 @@ type Submission struct {
 // mistake of the call; mistakes of the values are found when the files are read.
 func Submit(call Call) (*Submission, error) {
 	r := newReader(environ(call.Env))
+	hint := "needed: " + strings.Join(required(), " ")
 	for _, name := range required() {
 		if r.get(name, "") == "" {
-			r.fail(name, "it is not set in the environment, and the submit script needs it", "needed: "+strings.Join(required(), " "))
+			r.fail(name, "it is not set in the environment, and the submit script needs it", hint)
+			hint = ""
 		}
 	}
 	r.arguments(call.Args)

@@ -18,6 +18,9 @@ const (
 	// fewestPrompts keeps a low concurrency from being measured by a handful
 	// of requests.
 	fewestPrompts = 16
+	// warmupsPerConcurrency fills every slot once while graphs are captured and
+	// once more when they are.
+	warmupsPerConcurrency = 2
 	// resultDir is replaced on the node: the run directory does not exist yet.
 	resultDir = "@{result.dir}"
 )
@@ -74,6 +77,7 @@ func (b *builder) client() {
 		words := b.commonWords(node, port)
 		words["concurrency"] = strconv.Itoa(conc)
 		words["num_prompts"] = strconv.Itoa(max(fewestPrompts, conc*or(c.PromptsPerConcurrency, defaultPromptsPerConcurrency)))
+		words["num_warmups"] = strconv.Itoa(warmupsPerConcurrency * conc)
 		if c.ISL > 0 {
 			words["isl"] = strconv.Itoa(c.ISL)
 		}
@@ -140,7 +144,7 @@ func settable() map[string]string {
 	return map[string]string{
 		"isl": "client.isl", "osl": "client.osl", "random_range_ratio": "client.random_range_ratio",
 		"duration": "client.duration", "limit": "evals.limit", "concurrency": "evals.concurrency",
-		"num_prompts": "client.concurrency",
+		"num_prompts": "client.concurrency", "num_warmups": "client.concurrency",
 	}
 }
 

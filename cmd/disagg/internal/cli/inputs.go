@@ -20,6 +20,11 @@ type inputs struct {
 	name     string
 	setEnv   []string
 	launcher string
+	legacy   bool // arguments and environment are the old submit script's
+	// job is the allocation that the old interface asks to run in, and dryRun
+	// says that it asks to start nothing.
+	job    string
+	dryRun bool
 }
 
 func (in *inputs) flags(cmd *cobra.Command) {
@@ -28,6 +33,7 @@ func (in *inputs) flags(cmd *cobra.Command) {
 	f.StringArrayVar(&in.catalog, "catalog", nil, "directory with catalog files over the site's; may be given again")
 	f.StringVar(&in.name, "name", "", "name of the run instead of the recipe's")
 	f.StringArrayVarP(&in.setEnv, "env", "e", nil, "set a variable: NAME=VALUE for every worker, SCOPE:NAME=VALUE for one scope ("+strings.Join(env.Scopes(), ", ")+"); wins over everything")
+	f.BoolVar(&in.legacy, "legacy-args", false, "take the arguments and the environment of the old submit script instead of a recipe")
 	_ = cmd.MarkFlagFilename("site", "yaml", "yml")
 	_ = cmd.MarkFlagDirname("catalog")
 }

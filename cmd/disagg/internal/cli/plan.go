@@ -28,10 +28,10 @@ func newPlan(a *app) *cobra.Command {
 All mistakes of recipe, site and catalog are shown at once, each with
 file:line:col. --output json prints the plan itself, the same bytes that a run
 directory would hold.`,
-		Args:              oneRecipe,
+		Args:              in.args,
 		ValidArgsFunction: completeRecipe,
 		RunE: func(_ *cobra.Command, args []string) error {
-			req, err := in.request(a, args[0])
+			req, err := in.requestOf(a, args)
 			if err != nil {
 				return err
 			}

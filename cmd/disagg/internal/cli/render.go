@@ -16,11 +16,11 @@ func newRender(a *app) *cobra.Command {
 		Long: `Plan a run and print its batch script. Nothing is submitted and nothing is
 written; the name of the run directory, which is made new for every submit, is
 shown as RUN.`,
-		Args:              oneRecipe,
+		Args:              in.args,
 		ValidArgsFunction: completeRecipe,
 		RunE: func(_ *cobra.Command, args []string) error {
 			in.launcher = models.LauncherSlurm
-			req, err := in.request(a, args[0])
+			req, err := in.requestOf(a, args)
 			if err != nil {
 				return err
 			}

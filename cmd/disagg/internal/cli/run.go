@@ -27,10 +27,10 @@ names another allocation of yours; --launcher local runs everything on this host
 
 Ctrl-C ends the run in order; a second one skips the grace; a third leaves at
 once and prints how to clean up. The command ends with the run's exit code.`,
-		Args:              oneRecipe,
+		Args:              in.args,
 		ValidArgsFunction: completeRecipe,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req, err := in.request(a, args[0])
+			req, err := in.requestOf(a, args)
 			if err != nil {
 				return err
 			}
@@ -39,6 +39,12 @@ once and prints how to clean up. The command ends with the run's exit code.`,
 				return err
 			}
 			a.warn(p.Plan)
+			if in.dryRun {
+				return a.dry(p)
+			}
+			if jobid == "" {
+				jobid = in.job
+			}
 			w, err := a.nodesFor(cmd.Context(), p.Plan, jobid)
 			if err != nil {
 				return err

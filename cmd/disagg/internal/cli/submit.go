@@ -28,11 +28,11 @@ what happens meanwhile.
 
 When sbatch gives no clear answer the job is looked for by the run's own mark;
 it is never submitted a second time by guess.`,
-		Args:              oneRecipe,
+		Args:              in.args,
 		ValidArgsFunction: completeRecipe,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.launcher = models.LauncherSlurm
-			req, err := in.request(a, args[0])
+			req, err := in.requestOf(a, args)
 			if err != nil {
 				return err
 			}
@@ -41,6 +41,12 @@ it is never submitted a second time by guess.`,
 				return err
 			}
 			a.warn(p.Plan)
+			if in.dryRun {
+				return a.dry(p)
+			}
+			if err := in.elsewhere(); err != nil {
+				return err
+			}
 			dir, sub, err := a.submit(cmd.Context(), p)
 			if err != nil {
 				return err

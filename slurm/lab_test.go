@@ -13,7 +13,6 @@ import (
 	"github.com/disagg/disagg/internal/lab"
 	"github.com/disagg/disagg/internal/procgroup"
 	"github.com/disagg/disagg/slurm"
-	"github.com/disagg/disagg/slurm/slurmtest"
 )
 
 // cluster has three good nodes and one whose driver shows a GPU too few.
@@ -26,9 +25,6 @@ var cluster = lab.Lazy{Nodes: 4, Options: []lab.Option{
 }}
 
 func TestMain(m *testing.M) {
-	if code, fake := slurmtest.Answer(); fake {
-		os.Exit(code)
-	}
 	code := m.Run()
 	if err := cluster.Close(); err != nil && code == 0 && !strings.Contains(err.Error(), "canceled") {
 		os.Stderr.WriteString("take lab down: " + err.Error() + "\n")

@@ -2,15 +2,6 @@
 // that answer as a test tells them and refuse everything else, and what real
 // programs have printed.
 //
-// A test binary is its own fake:
-//
-//	func TestMain(m *testing.M) {
-//		if code, fake := slurmtest.Answer(); fake {
-//			os.Exit(code)
-//		}
-//		os.Exit(m.Run())
-//	}
-//
 //	func TestJob(t *testing.T) {
 //		f := slurmtest.New(t, slurmtest.Call{
 //			Program: "squeue", Args: []string{"--jobs=7"}, Stdout: "…",

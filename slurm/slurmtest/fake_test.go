@@ -2,7 +2,6 @@ package slurmtest
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -11,13 +10,6 @@ import (
 
 	"github.com/disagg/disagg/internal/procgroup"
 )
-
-func TestMain(m *testing.M) {
-	if code, fake := Answer(); fake {
-		os.Exit(code)
-	}
-	os.Exit(m.Run())
-}
 
 // judge is a test that notes its failures instead of failing.
 type judge struct {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -98,7 +99,7 @@ func (r *run) complete(ctx context.Context, base string, req chatRequest, limit 
 		return "", err
 	}
 	text, err := judgeCompletion(a)
-	if p, ok := err.(permanent); ok {
+	if p, ok := errors.AsType[permanent](err); ok {
 		served := "unknown"
 		if names, err := r.servedModels(ctx, base); err == nil {
 			served = strings.Join(names, ", ")

@@ -577,6 +577,7 @@ func (f *fakeRouter) run(ctx context.Context, p *fakeProc) deploy.Exit {
 				http.Error(w, `{"error":{"message":"`+err.Error()+`"}}`, http.StatusBadGateway)
 				return
 			}
+			defer func() { _ = res.Body.Close() }()
 		}
 		w.WriteHeader(res.StatusCode)
 		_, _ = io.Copy(w, res.Body)

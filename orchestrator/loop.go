@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/disagg/disagg/orchestrator/events"
@@ -135,12 +134,4 @@ func (r *run) watchCaller(ctx context.Context) {
 		case <-r.bg.Done():
 		}
 	})
-}
-
-// plural helps messages: "1 node", "3 nodes".
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -65,16 +65,16 @@ func (r *run) runStages() {
 		if r.halted() {
 			return
 		}
-		r.runStage(s, r.bg)
+		r.runStage(s)
 	}
 }
 
 // runStage runs one stage under its budget and records how it ended.
-func (r *run) runStage(s step, parent context.Context) {
-	ctx, cancel := context.WithCancel(parent)
+func (r *run) runStage(s step) {
+	ctx, cancel := context.WithCancel(r.bg)
 	if s.budget != nil {
 		cancel()
-		ctx, cancel = context.WithTimeout(parent, s.budget(r.plan.Budgets))
+		ctx, cancel = context.WithTimeout(r.bg, s.budget(r.plan.Budgets))
 	}
 	defer cancel()
 	r.stage = &stage{step: s, began: time.Now()}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"os"
 	"path"
 	"strings"
 
@@ -208,4 +209,13 @@ func showAddrs(addrs map[string]string) string {
 		parts = append(parts, name+"="+addrs[name])
 	}
 	return strings.Join(parts, " ")
+}
+
+// markerBytes is what a node must read to prove that it sees the run directory.
+func (r *run) markerBytes() ([]byte, error) {
+	data, err := os.ReadFile(r.Dir.Join(rundir.MarkerFile))
+	if err != nil {
+		return nil, failf("read the run directory's marker: %v", err)
+	}
+	return data, nil
 }

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -85,7 +86,7 @@ func (r *run) until(ctx context.Context, p *proc, what string, probe func(contex
 			return text
 		},
 	})
-	if f, ok := err.(*failure); ok {
+	if f, ok := errors.AsType[*failure](err); ok {
 		f.process, f.node, f.logFile = p.ID, p.node.name, p.logName
 	}
 	if bad != nil {

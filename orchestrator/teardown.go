@@ -46,7 +46,7 @@ func (r *run) teardown() {
 		if r.stop.leave {
 			break
 		}
-		r.runStage(s, r.bg)
+		r.runStage(s)
 	}
 	r.stage = nil
 	r.awaitSignal()

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+
+	"github.com/disagg/disagg/internal/lab/labd"
 )
 
 // needs are the programs of a lab and Debian's packages that hold them.
@@ -24,7 +27,7 @@ func Possible() error {
 	}
 	var missing []string
 	for _, n := range needs() {
-		if !onPath(n[0]) {
+		if !onPath(n[0]) && !slices.Contains(missing, n[1]) {
 			missing = append(missing, n[1])
 		}
 	}
@@ -35,7 +38,7 @@ func Possible() error {
 }
 
 func onPath(name string) bool {
-	for _, dir := range []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"} {
+	for _, dir := range strings.Split(labd.SearchPath, ":") {
 		if _, err := os.Stat(dir + "/" + name); err == nil {
 			return true
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -168,7 +169,7 @@ func lookPath(name string) (string, error) {
 	if len(name) > 0 && name[0] == '/' {
 		return name, nil
 	}
-	for _, dir := range splitPath(SearchPath) {
+	for _, dir := range strings.Split(SearchPath, ":") {
 		path := dir + "/" + name
 		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
 			return path, nil

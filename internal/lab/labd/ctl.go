@@ -27,13 +27,7 @@ type controller struct {
 	kids  *children
 
 	mu    sync.Mutex
-	nodes []*nodeProcess // nil: off
-}
-
-// nodeProcess is a running node as the controller sees it.
-type nodeProcess struct {
-	*child
-	host int // process id in the host's PID namespace
+	nodes []*child // each node's init; nil: off
 }
 
 // RunCtl is the controller's whole life. It prints a Report on stdout and then
@@ -45,7 +39,7 @@ func RunCtl(dir string) error {
 	if err != nil {
 		return report(out, nil, err)
 	}
-	c := &controller{spec: spec, kids: newChildren(), nodes: make([]*nodeProcess, len(spec.Nodes))}
+	c := &controller{spec: spec, kids: newChildren(), nodes: make([]*child, len(spec.Nodes))}
 	if err := c.up(); err != nil {
 		return report(out, nil, err)
 	}
@@ -210,7 +204,7 @@ func (c *controller) startNode(i int) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.nodes[i] = &nodeProcess{child: ch, host: hello.PID}
+	c.nodes[i] = ch
 	c.state.Nodes[i] = NodeState{Name: name, Addr: NodeAddr(i), PID: hello.PID}
 	return nil
 }
@@ -296,5 +290,3 @@ func tail(path string) string {
 	}
 	return strings.TrimSpace(string(data))
 }
-
-func splitPath(p string) []string { return strings.Split(p, ":") }

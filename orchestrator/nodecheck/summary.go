@@ -7,6 +7,7 @@ import (
 
 	"github.com/disagg/disagg/orchestrator"
 	"github.com/disagg/disagg/preflight"
+	"github.com/disagg/disagg/preflight/output"
 )
 
 // shownReasons is how many checks a node's verdict names before it counts.
@@ -44,8 +45,9 @@ func summary(rep preflight.Report, context string) orchestrator.PreflightReport 
 			out.Unproven = append(out.Unproven, line(g))
 		}
 	}
-	if s := skipped(rep, mine); s != "" {
-		out.Unproven = append(out.Unproven, s)
+	here := slices.DeleteFunc(slices.Clone(rep.Findings), func(f preflight.Finding) bool { return !mine(f.CheckID) })
+	if s := output.Skipped(here); s != "" {
+		out.Unproven = append(out.Unproven, "checks that were skipped: "+s)
 	}
 	if context == preflight.ContextHost {
 		for _, w := range rep.Waivers {

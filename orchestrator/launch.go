@@ -62,6 +62,7 @@ func (r *run) createOne(ctx context.Context, p *proc, w deploy.Workload, failed 
 
 // accept compares what the process inside sees with the plan.
 func (r *run) accept(p *proc, w deploy.Workload, rec deploy.Receipt) error {
+	r.keepReceipt(p, w, rec)
 	diff := compareReceipt(w.Env, rec, r.key)
 	if len(diff) > 0 {
 		var parts []string
@@ -71,8 +72,16 @@ func (r *run) accept(p *proc, w deploy.Workload, rec deploy.Receipt) error {
 		return &failure{process: p.ID, node: p.node.name, what: fmt.Sprintf("the environment inside %s (scope %s) is not the planned one: %s", p.where(), p.Scope, strings.Join(parts, "; "))}
 	}
 	p.phase = max(p.phase, held)
-	e := p.event(events.ProcessEnv, fmt.Sprintf("%s sees all %s as planned", p.where(), plural(len(w.Env), "variable")))
-	e.Detail = map[string]any{"variables": len(w.Env), "seen": len(rec.Env)}
+	msg := fmt.Sprintf("%s sees all %s as planned", p.where(), plural(len(w.Env), "variable"))
+	var unset []string
+	for _, v := range p.unset {
+		unset = append(unset, v.Name)
+	}
+	if len(unset) > 0 {
+		msg += fmt.Sprintf("; not set, because %s does not tell their values: %s", p.node.name, strings.Join(unset, ", "))
+	}
+	e := p.event(events.ProcessEnv, msg)
+	e.Detail = map[string]any{"variables": len(w.Env), "seen": len(rec.Env), "unset": unset}
 	r.emit(e)
 	return nil
 }

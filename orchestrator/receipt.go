@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/disagg/disagg/deploy"
@@ -48,10 +49,18 @@ func arrived(p deploy.EnvEntry, v deploy.ReceiptVar, key []byte) bool {
 	if v.HMAC != "" {
 		return v.HMAC == sum(p.Value, key)
 	}
-	if p.Prepend && bytes.HasPrefix(v.Value, append(bytes.Clone(p.Value), ':')) {
-		return true
+	if p.Prepend {
+		front := elements(p.Value)
+		seen := elements(v.Value)
+		return len(seen) >= len(front) && slices.Equal(seen[:len(front)], front) &&
+			!slices.Contains(strings.Split(string(v.Value), ":"), "")
 	}
 	return bytes.Equal(v.Value, p.Value)
+}
+
+// elements are the parts of a colon-separated list that are not empty.
+func elements(list []byte) []string {
+	return slices.DeleteFunc(strings.Split(string(list), ":"), func(s string) bool { return s == "" })
 }
 
 func sum(value, key []byte) string {

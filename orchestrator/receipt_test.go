@@ -25,6 +25,8 @@ func TestCompareReceipt(t *testing.T) {
 		{Name: "PYTHONPATH", Value: []byte("/mine"), Prepend: true},
 		{Name: "LD_PATH", Value: []byte("/mine"), Prepend: true},
 		{Name: "LOST_PATH", Value: []byte("/mine"), Prepend: true},
+		{Name: "CLEAN_PATH", Value: []byte("/mine:"), Prepend: true},
+		{Name: "HOLED_PATH", Value: []byte("/mine"), Prepend: true},
 		{Name: "LONG", Value: []byte(strings.Repeat("x", 300))},
 	}
 	seen := deploy.Receipt{Env: []deploy.ReceiptVar{
@@ -38,6 +40,8 @@ func TestCompareReceipt(t *testing.T) {
 		{Name: "PYTHONPATH", Value: []byte("/mine:/image")},
 		{Name: "LD_PATH", Value: []byte("/mine")},
 		{Name: "LOST_PATH", Value: []byte("/mine2")},
+		{Name: "CLEAN_PATH", Value: []byte("/mine:/image")},
+		{Name: "HOLED_PATH", Value: []byte("/mine::/image")}, // an empty element is the current directory
 		{Name: "LONG", Value: []byte("short")},
 		{Name: "IMAGE_ONLY", Value: []byte("x")},
 	}}
@@ -55,6 +59,7 @@ func TestCompareReceipt(t *testing.T) {
 		`LOST_TOKEN: planned a secret of 6 bytes, the process sees no such variable`,
 		`SHOWN_TOKEN: planned a secret of 6 bytes, the process sees another value, of 17 bytes`,
 		`LOST_PATH: planned "/mine", the process sees "/mine2"`,
+		`HOLED_PATH: planned "/mine", the process sees "/mine::/image"`,
 		`LONG: planned "` + strings.Repeat("x", 199) + `…" (300 bytes), the process sees "short"`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

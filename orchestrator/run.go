@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -10,8 +11,10 @@ import (
 	"time"
 
 	"github.com/disagg/disagg/deploy"
+	"github.com/disagg/disagg/internal/redact"
 	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/orchestrator/events"
+	"github.com/disagg/disagg/orchestrator/receipts"
 	"github.com/disagg/disagg/orchestrator/result"
 	"github.com/disagg/disagg/orchestrator/rundir"
 )
@@ -33,8 +36,11 @@ type run struct {
 	tick *time.Ticker
 	wg   sync.WaitGroup
 
-	secrets map[string][]byte
-	key     []byte // receipt key
+	secrets  map[string][]byte
+	red      *redact.Redactor
+	key      []byte // receipt key
+	receipts *receipts.Writer
+	extras   []string // variables nobody planned that were warned of, as "scope name"
 
 	nodes []*node          // in the allocation's order
 	place []*node          // plan node → node
@@ -45,7 +51,8 @@ type run struct {
 	stages     []result.Stage
 	points     []*point
 	images     map[string]string
-	modelDir   string // the model's directory on the nodes; empty: none was looked for
+	imageEnv   map[string][]string // image → names of the variables it sets
+	modelDir   string              // the model's directory on the nodes; empty: none was looked for
 	fabric     map[string]Fabric
 	failures   []*failure
 	diagnosing int // logs being read
@@ -87,7 +94,19 @@ func Run(ctx context.Context, o Options) (result.Result, error) {
 	res := r.conclude()
 	end()
 	r.drain()
-	return res, r.save(&res)
+	err = r.save(&res)
+	return r.shown(res), err
+}
+
+// shown is a result without secrets, as result.json has it: the last lines of a
+// program, or the answer of a server, can hold one.
+func (r *run) shown(res result.Result) result.Result {
+	data, err := res.Encode()
+	var out result.Result
+	if err != nil || json.Unmarshal(r.red.Bytes(data), &out) != nil {
+		return result.Result{Run: res.Run, Outcome: res.Outcome, ExitCode: res.ExitCode, Exit: res.Exit}
+	}
+	return out
 }
 
 func newRun(o Options) (*run, error) {
@@ -102,7 +121,11 @@ func newRun(o Options) (*run, error) {
 	if err := o.Dir.Claim(rundir.Claim{Host: host, PID: os.Getpid(), Job: o.Job, Time: time.Now()}); err != nil {
 		return nil, WithCode(ExitConfig, err)
 	}
-	w, err := events.NewWriter(o.Dir.Join(rundir.EventsFile), time.Now)
+	// They are in memory now and the run is taken: nobody needs the file again.
+	kept := o.Dir.RemoveSecrets()
+	red := redact.New(secrets)
+	o.Dir.Redact(red)
+	w, err := events.NewWriter(o.Dir.Join(rundir.EventsFile), time.Now, red)
 	if err != nil {
 		return nil, WithCode(ExitInternal, err)
 	}
@@ -111,12 +134,16 @@ func newRun(o Options) (*run, error) {
 	r := &run{
 		Options: o, pace: o.Pace.filled(), plan: o.Plan, id: o.Dir.ID(), began: time.Now(), out: w,
 		mail: make(chan func()), wire: make(chan deploy.Event, 256), tick: time.NewTicker(time.Second),
-		secrets: secrets, key: key, procs: map[string]*proc{}, images: map[string]string{}, fabric: map[string]Fabric{},
+		secrets: secrets, key: key, red: red, receipts: &receipts.Writer{Path: o.Dir.Join(rundir.ReceiptsFile), Redact: red},
+		procs: map[string]*proc{}, images: map[string]string{}, imageEnv: map[string][]string{}, fabric: map[string]Fabric{},
 		lastAlive: time.Now(),
 	}
 	r.web = &http.Client{Transport: transport(o.HTTP), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	r.addProcesses()
 	r.addPoints()
+	if kept != nil {
+		r.warn(events.Event{Msg: fmt.Sprintf("the file with the secrets is still there: %v", kept)})
+	}
 	return r, nil
 }
 

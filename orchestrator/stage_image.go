@@ -62,6 +62,7 @@ func (r *run) sameImages(have map[*node]map[string]deploy.ImageInfo) error {
 				byRef[ref] = map[string][]*node{}
 			}
 			byRef[ref][info.ID] = append(byRef[ref][info.ID], n)
+			r.imageEnv[ref] = info.EnvNames
 		}
 	}
 	var differ []string

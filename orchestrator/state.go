@@ -60,6 +60,9 @@ type proc struct {
 	node   *node
 	phase  phase
 
+	origins map[string]string // variable → who planned it, on this node
+	unset   []models.EnvVar   // variables that this node leaves without a value
+
 	logName  string // relative to the run directory
 	released time.Time
 	moved    time.Time // last sign of progress

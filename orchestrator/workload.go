@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -30,71 +29,11 @@ func (r *run) workload(p *proc) (deploy.Workload, error) {
 	return deploy.Workload{
 		RunID: r.id, ID: p.ID, Role: p.Scope, Runtime: r.plan.Runtime, Image: p.Image, Shell: p.Shell, Dir: p.Dir,
 		Argv: argv, Env: env, Mounts: r.mounts(p), Accelerated: p.Accelerated, LogPath: p.logPath(),
-		Grace: r.plan.Budgets.Grace.D(), ReceiptKey: r.key,
+		Grace: r.plan.Budgets.Grace.D(), ReceiptKey: r.key, Redact: r.othersSecrets(env),
 	}, nil
 }
 
 func (p *proc) warning(msg string) events.Event { return p.event(events.Warning, msg) }
-
-// environment gives the planned variables their values on this node.
-func (r *run) environment(p *proc, f *facts) ([]deploy.EnvEntry, error) {
-	out := make([]deploy.EnvEntry, 0, len(p.Env))
-	for _, v := range r.withProfile(p) {
-		e := deploy.EnvEntry{Name: v.Name, Secret: v.Secret, Prepend: v.Prepend, Value: []byte(v.Value)}
-		switch {
-		case v.Secret:
-			value, ok := r.secrets[v.Name]
-			if !ok {
-				return nil, fmt.Errorf("the value of secret %s of %s is not in the run directory", v.Name, p.ID)
-			}
-			e.Value = value
-		case v.ValueB64 != nil:
-			e.Value = v.ValueB64
-		case v.Expand:
-			text, known, err := f.expand(v.Value)
-			if err != nil {
-				return nil, fmt.Errorf("resolve variable %s of %s: %w", v.Name, p.ID, err)
-			}
-			if !known {
-				continue // a fact this node does not have: not set at all
-			}
-			e.Value = []byte(text)
-		}
-		out = append(out, e)
-	}
-	return out, nil
-}
-
-// withProfile puts the variables of the node's profile where the site's stand:
-// over the catalog's, below the recipe's and what was forwarded.
-func (r *run) withProfile(p *proc) []models.EnvVar {
-	prof := r.profile(p.node)
-	if prof == nil || len(prof.Env) == 0 || p.worker == nil {
-		return p.Env
-	}
-	out := slices.Clone(p.Env)
-	for _, name := range sortedKeys(prof.Env) {
-		v := models.EnvVar{Name: name, Value: prof.Env[name].Value, Origin: "site profile " + prof.Nodes}
-		i := slices.IndexFunc(out, func(o models.EnvVar) bool { return o.Name == name })
-		switch {
-		case i < 0:
-			out = append(out, v)
-		case !strongerThanSite(out[i].Origin):
-			out[i] = v
-		}
-	}
-	slices.SortFunc(out, func(a, b models.EnvVar) int { return cmp.Compare(a.Name, b.Name) })
-	return out
-}
-
-func strongerThanSite(origin string) bool {
-	for _, o := range []string{"recipe", "forward", "flag"} {
-		if origin == o || strings.HasPrefix(origin, o+":") {
-			return true
-		}
-	}
-	return false
-}
 
 // factsFor collects what the placeholders of one process stand for.
 func (r *run) factsFor(p *proc) *facts {

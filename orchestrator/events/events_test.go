@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"github.com/disagg/disagg/internal/redact"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,7 +27,7 @@ func clock() time.Time { return noon }
 func TestWriteThenRead(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "events.jsonl")
-	w, err := NewWriter(path, clock)
+	w, err := NewWriter(path, clock, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +69,7 @@ not json
 	if err := os.WriteFile(path, []byte(old), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w, err := NewWriter(path, clock)
+	w, err := NewWriter(path, clock, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +93,7 @@ not json
 func TestWriterSurvivesAnUnwritableDetail(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "events.jsonl")
-	w, err := NewWriter(path, clock)
+	w, err := NewWriter(path, clock, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,10 +107,32 @@ func TestWriterSurvivesAnUnwritableDetail(t *testing.T) {
 	}
 }
 
+// TestWriterRedacts: a program's last words stand in an event; a secret does not.
+func TestWriterRedacts(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	w, err := NewWriter(path, clock, redact.New(map[string][]byte{"HF_TOKEN": []byte("hf_\"sentinel\n")}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Emit(Event{Kind: Warning, Msg: "it said hf_\"sentinel\n", Detail: map[string]any{"log": []string{"x hf_\"sentinel\n y"}}})
+	if err := w.Close(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	log, err := ReadAll(path)
+	if err != nil || len(log.Events) != 1 || log.Events[0].Msg != "it said [redacted:HF_TOKEN]" {
+		t.Errorf("%+v, %v", log, err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil || strings.Contains(string(data), "sentinel") {
+		t.Errorf("%s, %v", data, err)
+	}
+}
+
 func TestWriterKeepsNumbersUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "events.jsonl")
-	w, err := NewWriter(path, clock)
+	w, err := NewWriter(path, clock, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +239,7 @@ func TestReaderOfAGrowingFile(t *testing.T) {
 func TestFollowEndsWithTheRun(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "events.jsonl")
-	w, err := NewWriter(path, clock)
+	w, err := NewWriter(path, clock, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/disagg/disagg/internal/redact"
 )
 
 // maxQueued bounds the events held in memory while the file cannot be written
@@ -24,6 +26,7 @@ const retryEvery = time.Second
 type Writer struct {
 	now  func() time.Time
 	file *os.File
+	red  *redact.Redactor
 
 	mu      sync.Mutex
 	seq     int64
@@ -38,8 +41,9 @@ type Writer struct {
 }
 
 // NewWriter opens the event log at path for appending, made when missing, and
-// goes on from the last sequence number in it.
-func NewWriter(path string, now func() time.Time) (*Writer, error) {
+// goes on from the last sequence number in it. What red knows is never written;
+// programs' last words and answers of servers stand in events.
+func NewWriter(path string, now func() time.Time, red *redact.Redactor) (*Writer, error) {
 	old, err := ReadAll(path)
 	if err != nil {
 		return nil, err
@@ -48,7 +52,7 @@ func NewWriter(path string, now func() time.Time) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open event log: %w", err)
 	}
-	w := &Writer{now: now, file: f, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	w := &Writer{now: now, file: f, red: red, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	for _, e := range old.Events {
 		w.seq = max(w.seq, e.Seq)
 	}
@@ -192,7 +196,7 @@ func (w *Writer) write(batch []Event, dropped int64, torn bool) (bool, error) {
 	if err != nil {
 		return torn, fmt.Errorf("write event log: %w", err)
 	}
-	if n, err := w.file.Write(buf.Bytes()); err != nil {
+	if n, err := w.file.Write(w.red.Bytes(buf.Bytes())); err != nil {
 		// Half a batch must not be there twice after the next attempt. Where it
 		// cannot be taken back, its cut line is closed off.
 		if n > 0 && w.file.Truncate(start) != nil {

@@ -22,7 +22,7 @@ func sha(data []byte) string {
 // nor a lost machine leaves half of it under its name.
 func (d *Dir) Put(name string, data []byte, perm fs.FileMode) error {
 	return d.put(name, perm, func(w io.Writer) error {
-		_, err := w.Write(data)
+		_, err := w.Write(d.red.Bytes(data))
 		return err
 	})
 }

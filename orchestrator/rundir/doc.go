@@ -11,7 +11,8 @@
 //	plan.json           what is to run
 //	job.slurm           the batch script
 //	bin/disagg          the binary that runs it, by hash
-//	env/secrets         secret values, mode 0600
+//	env/secrets         secret values, mode 0600; gone once a controller has them
+//	env/receipts.jsonl  what each process was to have in its environment, and had
 //	claim.json          which controller took the run
 //	events.jsonl        what happened
 //	preflight.json      what the checks found

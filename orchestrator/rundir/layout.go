@@ -3,6 +3,8 @@ package rundir
 import (
 	"path/filepath"
 	"strconv"
+
+	"github.com/disagg/disagg/internal/redact"
 )
 
 // Names inside a run directory.
@@ -12,6 +14,7 @@ const (
 	ScriptFile    = "job.slurm"
 	BinaryFile    = "bin/disagg"
 	SecretsFile   = "env/secrets"
+	ReceiptsFile  = "env/receipts.jsonl"
 	ClaimFile     = "claim.json"
 	EventsFile    = "events.jsonl"
 	PreflightFile = "preflight.json"
@@ -29,7 +32,11 @@ const layoutVersion = 1
 type Dir struct {
 	path   string
 	marker Marker
+	red    *redact.Redactor
 }
+
+// Redact keeps what red knows out of every file that Put writes from now on.
+func (d *Dir) Redact(red *redact.Redactor) { d.red = red }
 
 // ID is the run id: the base name of the directory.
 func (d *Dir) ID() string { return filepath.Base(d.path) }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/disagg/disagg/internal/redact"
 )
 
 var noon = time.Date(2026, 3, 4, 12, 0, 5, 0, time.UTC)
@@ -270,6 +272,36 @@ func TestSecretsRoundTrip(t *testing.T) {
 		if err := d.WriteSecrets(bad); err == nil {
 			t.Errorf("stored %q", bad)
 		}
+	}
+}
+
+func TestSecretsGoAway(t *testing.T) {
+	t.Parallel()
+	d := sealed(t, t.TempDir(), "s", noon)
+	if err := d.WriteSecrets(map[string][]byte{"HF_TOKEN": []byte("hf_sentinel")}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // none there is as good
+		if err := d.RemoveSecrets(); err != nil {
+			t.Error(err)
+		}
+	}
+	if got, err := d.Secrets(); err != nil || len(got) != 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// TestPutRedacts: once a controller has said what is secret, no file that it
+// writes here holds it.
+func TestPutRedacts(t *testing.T) {
+	t.Parallel()
+	d := sealed(t, t.TempDir(), "s", noon)
+	d.Redact(redact.New(map[string][]byte{"HF_TOKEN": []byte("hf_sentinel")}))
+	if err := d.Put(ResultFile, []byte(`{"cause":"401 for hf_sentinel"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(d.Join(ResultFile)); err != nil || string(data) != `{"cause":"401 for [redacted:HF_TOKEN]"}` {
+		t.Errorf("%s, %v", data, err)
 	}
 }
 

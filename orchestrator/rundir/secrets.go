@@ -61,3 +61,11 @@ func (d *Dir) Secrets() (map[string][]byte, error) {
 	}
 	return out, nil
 }
+
+// RemoveSecrets takes the file with the values away; none is there: no error.
+func (d *Dir) RemoveSecrets() error {
+	if err := os.Remove(d.Join(SecretsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove secrets: %w", err)
+	}
+	return nil
+}

@@ -58,7 +58,7 @@ func read(role, path string) (input, error) {
 }
 
 // ErrNoSite is the error of a search for a site file that found none.
-var ErrNoSite = errors.New("there is no site file")
+var ErrNoSite = errors.New("find the site file")
 
 // SiteFile finds the site file: the given path, else the environment's, else
 // the user's, else the machine's. It returns where the answer came from, for
@@ -79,7 +79,7 @@ func SiteFile(given string, env func(string) (string, bool)) (path, from string,
 		}
 		tried = append(tried, p)
 	}
-	return "", "", orchestrator.WithCode(orchestrator.ExitConfig, fmt.Errorf("find the site file: %w: none of %s exists; name one with --site or %s (start from examples/site-mi355x-ionic.yaml)", ErrNoSite, strings.Join(tried, ", "), SiteEnv))
+	return "", "", orchestrator.WithCode(orchestrator.ExitConfig, fmt.Errorf("%w: none of %s exists; name one with --site or %s (start from examples/site-mi355x-ionic.yaml)", ErrNoSite, strings.Join(tried, ", "), SiteEnv))
 }
 
 func siteCandidates(env func(string) (string, bool)) []string {

@@ -220,6 +220,8 @@ func (g *gathering) nics() {
 				cmd(facts.NicctlFirmware, root([]string{"nicctl", "show", "version", "firmware"})...),
 				cmd(facts.NicctlHost, root([]string{"nicctl", "show", "version", "host-software"})...),
 				cmd(facts.NicctlStats, root([]string{"nicctl", "show", "port", "statistics", "-j"})...),
+				cmd(facts.NicctlLif, root([]string{"nicctl", "show", "lif", "-j"})...),
+				cmd(facts.NicctlQPs, root([]string{"nicctl", "show", "rdma", "queue-pair", "-j"})...),
 				cmd(facts.NicctlRate, root([]string{"nicctl", "show", "port", "statistics", "--rate", "-j"})...),
 			})
 		})
@@ -228,7 +230,9 @@ func (g *gathering) nics() {
 		tasks = append(tasks, g.broadcom(v))
 	}
 	if family[checks.Mlx5] {
-		tasks = append(tasks, func() { g.run(g.ctx, facts.MlnxDev, quick, "ibdev2netdev") })
+		tasks = append(tasks, func() {
+			g.inOrder(quick, []command{cmd(facts.MlnxDev, "ibdev2netdev"), cmd(facts.MlnxGIDs, "show_gids")})
+		})
 	}
 	for _, n := range v.NICs() {
 		tasks = append(tasks, g.nic(n))

@@ -43,6 +43,10 @@ func (c *capture) host(text string) {
 	case strings.Contains(text, "BOOT_IMAGE") || strings.Contains(text, "root="):
 		c.facts.Files["/proc/cmdline"] = facts.File{Data: text}
 		c.ids = []string{"host.cmdline"}
+	case strings.Contains(text, "timed out") || strings.Contains(text, "timeout"):
+		c.facts.Files["/proc/mounts"] = facts.File{Data: "10.0.0.5:/data /it-share nfs4 rw 0 0\n"}
+		c.facts.Disks["/it-share/data"] = facts.Disk{Err: facts.ErrHung}
+		c.ids = []string{"storage.mounts"}
 	case strings.Contains(text, "Stale file handle"):
 		c.facts.Files["/proc/mounts"] = facts.File{Data: "10.0.0.5:/data /it-share nfs4 rw 0 0\n"}
 		c.facts.Disks["/it-share/data"] = facts.Disk{Err: facts.ErrStale}

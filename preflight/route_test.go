@@ -212,6 +212,12 @@ func (c *capture) nicctl(text string) {
 	case len(parse.NicctlStats(text)) > 0:
 		c.say(facts.NicctlStats, "nicctl show port statistics -j", text)
 		c.ids = []string{"rdma.counters"}
+	case len(parse.NicctlLif(text)) > 0:
+		c.say(facts.NicctlLif, "nicctl show lif -j", text)
+		c.ids = []string{"rdma.link", "rdma.mtu"}
+		if parse.NicctlLif(text)[0].QPs != nil {
+			c.ids = []string{"rdma.idle"}
+		}
 	case len(parse.NicctlCard(text)) > 0:
 		c.say(facts.NicctlCard, "nicctl show card -j", text)
 		c.ids = []string{"rdma.tools", "rdma.firmware"}
@@ -323,6 +329,10 @@ func (c *capture) mlnx(text string) {
 		c.say(facts.MlnxDev, "ibdev2netdev", text)
 		c.rails(len(parse.IBDevNetdev(text)))
 		c.ids = []string{"rdma.count", "rdma.link"}
+	case len(parse.ShowGIDs(text)) > 0:
+		c.say(facts.MlnxGIDs, "show_gids", text)
+		c.rails(len(parse.ShowGIDs(text)))
+		c.ids = []string{"rdma.gid", "rdma.count"}
 	case strings.Contains(text, "ROCE_CC_PRIO_MASK"):
 		c.say(facts.Of(facts.MlxConf, "0000:06:00.0"), "mlxconfig -d 0000:06:00.0 q", text)
 		c.ids = []string{"rdma.dcqcn"}
@@ -330,10 +340,14 @@ func (c *capture) mlnx(text string) {
 		c.tree(text)
 		c.ids = []string{"rdma.dcqcn"}
 	default:
+		c.say(facts.Of(facts.MlnxQoS, "ens1"), "mlnx_qos -i ens1", healthyMlnx)
 		c.say(facts.Of(facts.CMATOS, "mlx5_0"), "cat default_roce_tos", text)
 		c.ids = []string{"rdma.cm-tos"}
 	}
 }
+
+// healthyMlnx is a lossless priority 3 for DSCP 24 to 31.
+const healthyMlnx = "Priority trust state: dscp\ndscp2prio mapping:\n prio:3 dscp:31,30,29,28,27,26,25,24,\nPFC configuration:\n priority 0 1 2 3 4 5 6 7\n enabled 0 0 0 1 0 0 0 0\n"
 
 func (c *capture) rdmaTool(text string) {
 	switch {
@@ -506,6 +520,12 @@ func (c *capture) amdSMI(text string) {
 		c.gpus(len(bdfs))
 		c.ids = []string{"gpu.smi", "gpu.count", "gpu.partition"}
 	default:
+		if len(json) == 0 && len(plain) > 0 && plain[0].BDF != "" && plain[0].Width == nil && plain[0].Used == nil && plain[0].UE == nil {
+			c.say(facts.AMDSMIList, "amd-smi list", text)
+			c.gpus(len(plain))
+			c.ids = []string{"gpu.smi", "gpu.count"}
+			return
+		}
 		c.say(facts.AMDSMIMetric, "amd-smi metric --json", text)
 		c.ids = []string{"gpu.smi"}
 		for _, g := range append(json, plain...) {

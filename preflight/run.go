@@ -12,6 +12,7 @@ import (
 
 	"github.com/disagg/disagg/internal/procgroup"
 	"github.com/disagg/disagg/preflight/facts"
+	"github.com/disagg/disagg/preflight/parse"
 )
 
 // maxOutput bounds what is kept of one command.
@@ -78,6 +79,14 @@ func (r *runner) asRoot(argv []string) []string {
 // run runs a command and stores what came of it under id.
 func (r *runner) run(ctx context.Context, id string, timeout time.Duration, argv ...string) facts.Command {
 	c := r.try(ctx, timeout, argv)
+	if r.sudo != "" && argv[0] == r.sudo && !c.TimedOut {
+		// Some tools need no privilege on some nodes.
+		if f := parse.ToolFailure("", c.Stderr); f != nil && f.Kind == parse.FailSudo {
+			if plain := r.try(ctx, timeout, argv[2:]); plain.Exit == 0 && strings.TrimSpace(plain.Stdout) != "" && parse.ToolFailure(plain.Stdout, plain.Stderr) == nil {
+				c = plain
+			}
+		}
+	}
 	r.keep(id, c)
 	return c
 }

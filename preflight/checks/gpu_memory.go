@@ -146,7 +146,7 @@ func sameGPU(a, b string) bool {
 // isDaemon knows monitors that keep GPUs open without using them.
 func (v *View) isDaemon(name string) bool {
 	switch name {
-	case "gpuagent", "rdcd", "rocm-smi-daemon", "amd-smi", "rocm-smi", "amdgpu_exporter", "amd-metrics-exp", "nic_agent":
+	case "gpuagent", "rdcd", "rocm-smi-daemon", "amd-smi", "rocm-smi", "rocminfo", "amdgpu_exporter", "amd-metrics-exp", "nic_agent":
 		return true
 	}
 	return strings.HasSuffix(name, "-exporter") || strings.HasSuffix(name, "_exporter") || slices.Contains(v.Expect.Site.GPU.Daemons, name)

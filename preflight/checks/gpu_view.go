@@ -165,7 +165,13 @@ func (v *View) SMI() []smi {
 			}
 		}
 	}
-	add(facts.AMDSMIList, parse.AMDSMI)
+	add(facts.AMDSMIList, func(s string) []parse.SMIGPU {
+		if g := parse.AMDSMI(s); len(g) > 0 {
+			return g
+		}
+		g, _ := parse.AMDSMIText(s)
+		return g
+	})
 	add(facts.AMDSMIMetric, func(s string) []parse.SMIGPU {
 		if g := parse.AMDSMI(s); len(g) > 0 {
 			return g

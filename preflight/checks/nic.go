@@ -178,7 +178,7 @@ func (v *View) portStatements() []portStatement {
 		read func(string) []parse.RDMAPort
 	}{
 		{facts.RDMALink, parse.RDMALink}, {facts.RDMADev, parse.RDMADev}, {facts.IBVDevinfo, parse.IBVDevinfo},
-		{facts.IBVDevices, parse.IBVDevices}, {facts.MlnxDev, parse.IBDevNetdev},
+		{facts.IBVDevices, parse.IBVDevices}, {facts.MlnxDev, parse.IBDevNetdev}, {facts.MlnxGIDs, parse.ShowGIDs},
 	}
 	for _, r := range readers {
 		c, ok := v.command(r.id)

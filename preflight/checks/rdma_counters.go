@@ -176,16 +176,28 @@ func rdmaIdle() Check { return rdma("rdma.idle", false, judgeIdle) }
 const idleBps = 1e9
 
 func judgeIdle(v *View) []Finding {
+	var out []Finding
+	qps := 0
+	for _, l := range v.lifs() {
+		if l.QPs != nil && *l.QPs > 0 {
+			out = append(out, warn(or(l.device, l.NIC), fmt.Sprintf("%d open queue pairs", *l.QPs), "none before the run", "find the job that uses the NIC: squeue -w on this node", evidence(l.source)))
+		}
+		if l.QPs != nil {
+			qps++
+		}
+	}
 	c, ok := v.command(facts.NicctlRate)
+	if !ok && qps > 0 {
+		return orPass(out, "no open queue pairs")
+	}
 	if !ok {
 		return []Finding{skip("this NIC family's tool prints no rates")}
 	}
 	stats := parse.NicctlStats(c.Stdout)
 	if len(stats) == 0 {
 		_, words := trouble(c, false)
-		return []Finding{unknown("", words, "run the command by hand", evidence(typed(c)))}
+		return append(out, unknown("", words, "run the command by hand", evidence(typed(c))))
 	}
-	var out []Finding
 	for _, s := range stats {
 		for _, k := range []string{"tx_bps", "rx_bps"} {
 			if r, ok := parse.Rate(s.Values[k]); ok && r > idleBps {

@@ -97,7 +97,8 @@ func judgeCount(v *View) []Finding {
 				observed += ", missing " + miss
 			}
 			out = append(out, fail(r.source, observed, wantText(want, from), "find the missing NIC: lspci for the card, the kernel log for its driver; reseat or replace it, or reboot the node", evidence(r.source, r.names...)))
-		case want >= 0 && n > want && len(v.Expect.RDMA.Site.Devices) == 0 && r.names != nil:
+		case want >= 0 && n > want && len(v.Expect.RDMA.Site.Devices) == 0 && r.source == "ls "+sysIB:
+			// Tools list functions and cards, of which there may be more.
 			out = append(out, warn(r.source, fmt.Sprintf("%d, more than the %d expected: %s", n, want, strings.Join(r.names, ", ")), wantText(want, from),
 				"name the rails in rdma.devices of the site, so that no library opens queue pairs over the others", evidence(r.source, r.names...)))
 		}
@@ -145,7 +146,8 @@ func (v *View) toolRolls() []roll {
 	if c, ok := v.command(facts.LspciAll); ok && v.family() == Ionic {
 		var fns []string
 		for _, d := range parse.Lspci(c.Stdout) {
-			if d.Vendor == vendorOf(Ionic) && d.Device == "1002" && !strings.Contains(d.Text, "Virtual Function") {
+			ethernet := d.Vendor == vendorOf(Ionic) && d.Device == "1002" || d.Vendor == "" && strings.Contains(d.Text, "DSC Ethernet Controller")
+			if ethernet && !strings.Contains(d.Text, "Virtual Function") {
 				fns = append(fns, d.BDF)
 			}
 		}
@@ -225,6 +227,15 @@ func judgeLink(v *View) []Finding {
 		seen++
 		if !strings.EqualFold(p.Oper, "up") && !v.isDown(p.device) {
 			out = append(out, fail(p.object, "operational status "+p.Oper, "UP", fix, evidence(p.source, p.Lines...)))
+		}
+	}
+	for _, l := range v.lifs() {
+		if l.Oper == "" || l.QPs != nil {
+			continue
+		}
+		seen++
+		if !strings.EqualFold(l.Oper, "up") && !v.isDown(l.device) {
+			out = append(out, fail(label(l.Netdev, l.device), "logical interface "+l.Oper, "up", fix, evidence(l.source, "oper_state: "+l.Oper)))
 		}
 	}
 	if seen == 0 {
@@ -336,6 +347,11 @@ func judgeMTU(v *View) []Finding {
 			low(p.object, int64(l[0]), wantNet, "port MTU", evidence(p.source, p.Lines...))
 		}
 	}
+	for _, l := range v.lifs() {
+		if n, err := parse.IntList(l.MTU, 1<<16); err == nil && len(n) == 1 {
+			low(label(l.Netdev, l.device), int64(n[0]), wantRDMA, "RDMA MTU", evidence(l.source, "rdma_mtu: "+l.MTU))
+		}
+	}
 	if seen == 0 {
 		return []Finding{unknown("", "no source gives an MTU", "install ibv_devinfo (ibverbs-utils), or look whether "+sysNet+" is readable")}
 	}
@@ -360,6 +376,33 @@ func (v *View) nicctlPorts() []nicctlPort {
 			continue
 		}
 		out = append(out, nicctlPort{Port: p, object: label(p.NIC, dev), device: dev, source: typed(c)})
+	}
+	return out
+}
+
+// nicctlLif is a logical interface that belongs to a rail.
+type nicctlLif struct {
+	parse.Lif
+	device, source string
+}
+
+// lifs are the logical interfaces of the rails. Further interfaces of a card
+// carry no RDMA and are left out where their names are known.
+func (v *View) lifs() []nicctlLif {
+	var out []nicctlLif
+	for _, id := range []string{facts.NicctlLif, facts.NicctlQPs} {
+		c, ok := v.command(id)
+		if !ok {
+			continue
+		}
+		known := slices.ContainsFunc(v.Rails(), func(n NIC) bool { return n.Netdev != "" })
+		for _, l := range parse.NicctlLif(c.Stdout) {
+			dev := v.deviceBehind(l.Netdev)
+			if dev == "" && known && l.QPs == nil || dev != "" && !v.isRail(dev) {
+				continue
+			}
+			out = append(out, nicctlLif{Lif: l, device: dev, source: typed(c)})
+		}
 	}
 	return out
 }
@@ -409,7 +452,7 @@ func judgeGID(v *View) []Finding {
 		src, lines := "cat "+sysIB+"/"+n.Name+"/ports/1/gids/*", gidLines(n.GIDs)
 		i, ok := routable(n.GIDs)
 		if !ok {
-			out = append(out, fail(or(n.Name, "port"), "no RoCE v2 GID with an IPv4 address", "one on every rail", "give the rail's interface its IPv4 address: the GID follows from it", evidence(src, lines...)))
+			out = append(out, fail(or(n.Name, "port"), "no routable RoCE v2 GID", "one with an IPv4 address on every rail", "give the rail's interface its IPv4 address: the GID follows from it", evidence(src, lines...)))
 			continue
 		}
 		best[i]++
@@ -427,7 +470,7 @@ func judgeGID(v *View) []Finding {
 	for i := range best {
 		at = append(at, i)
 	}
-	return orPass(out, fmt.Sprintf("RoCE v2 with IPv4 at index %s on %d rails", parse.FormatInts(at), seen))
+	return orPass(out, fmt.Sprintf("routable RoCE v2 at index %s on %d rails", parse.FormatInts(at), seen))
 }
 
 // railsWithGIDs are the rails of which GIDs are known, with what an excerpt of a
@@ -457,6 +500,12 @@ func routable(gids []parse.GID) (index int, ok bool) {
 			return g.Index, true
 		}
 	}
+	// A fabric may be routed by IPv6.
+	for _, g := range gids {
+		if g.V2() && !g.Empty() && !g.LinkLocal() {
+			return g.Index, true
+		}
+	}
 	return 0, false
 }
 
@@ -472,8 +521,6 @@ func gidWrong(gids []parse.GID, index int) string {
 			return "is " + or(g.Type, "of unknown type") + ", not RoCE v2"
 		case g.LinkLocal():
 			return "is link-local (" + g.Addr + "), which no switch routes"
-		case !g.IPv4():
-			return "holds no IPv4 address (" + g.Addr + ")"
 		}
 		return ""
 	}
@@ -680,14 +727,15 @@ func judgeNICPCIe(v *View) []Finding {
 		maxWidth := v.int(d + "/max_link_width")
 		ev := evidence("cat "+d+"/{current,max}_link_{speed,width}", v.text(d+"/current_link_speed"), v.text(d+"/current_link_width"), v.text(d+"/max_link_speed"), v.text(d+"/max_link_width"))
 		const fix = "reseat the card, or reboot the node to train the link again"
+		rate, _ := parse.RateGbps(n.Rate)
+		rate = max(rate, float64(v.Expect.Site.RDMA.RateGbps))
+		observed := fmt.Sprintf("x%d at %g GT/s", *width, speed)
 		switch {
-		case maxWidth != nil && *width < *maxWidth:
-			out = append(out, fail(n.Name, fmt.Sprintf("link width x%d", *width), fmt.Sprintf("x%d", *maxWidth), fix, ev))
-		case maxSpeed > 0 && speed < maxSpeed:
-			out = append(out, fail(n.Name, fmt.Sprintf("link speed %g GT/s", speed), fmt.Sprintf("%g GT/s", maxSpeed), fix, ev))
-		case maxWidth == nil && speed*float64(*width) < float64(v.Expect.Site.RDMA.RateGbps):
-			// Without the card's own limits, the link must at least carry the rate.
-			out = append(out, fail(n.Name, fmt.Sprintf("x%d at %g GT/s carries less than the rail", *width, speed), fmt.Sprintf("%d Gb/s", v.Expect.Site.RDMA.RateGbps), fix, ev))
+		case speed*float64(*width) < rate:
+			out = append(out, fail(n.Name, observed+" carries less than the rail", fmt.Sprintf("%g Gb/s", rate), fix, ev))
+		case maxWidth != nil && *width < *maxWidth || maxSpeed > 0 && speed < maxSpeed:
+			// It may be the slot that cannot do more.
+			out = append(out, warn(n.Name, observed, fmt.Sprintf("x%d at %g GT/s, which the card can do", or2(maxWidth, *width), max(maxSpeed, speed)), fix, ev))
 		}
 	}
 	if seen == 0 {

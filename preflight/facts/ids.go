@@ -11,18 +11,22 @@ const (
 	NicctlStats    = "nicctl.statistics" // nicctl show port statistics -j
 	NicctlRate     = "nicctl.rate"       // nicctl show port statistics --rate -j
 
+	NicctlLif = "nicctl.lif" // nicctl show lif -j
+	NicctlQPs = "nicctl.qps" // nicctl show rdma queue-pair -j
+
 	NiccliList = "niccli.list" // niccli --list
 	NiccliQoS  = "niccli.qos"  // niccli -i N qos --ets --show; by index
 	NiccliCoSQ = "niccli.cosq" // niccli -i N qos --ingress --cosq --show; by index
 	BnxtCC     = "bnxt.cc"     // congestion control attributes in configfs; by device
 	BnxtInfo   = "bnxt.info"   // the driver's info file in debugfs; by device
 
-	DCBPFC  = "dcb.pfc"    // dcb pfc show dev X; by interface
-	DCBApp  = "dcb.app"    // dcb -N app show dev X; by interface
-	MlnxQoS = "mlnx.qos"   // mlnx_qos -i X; by interface
-	MlnxDev = "mlnx.dev"   // ibdev2netdev
-	MlxConf = "mlx.config" // mlxconfig -d BDF q ROCE_CC_PRIO_MASK_P1; by PCI address
-	CMATOS  = "rdma.tos"   // default type of service of rdma_cm; by device
+	DCBPFC   = "dcb.pfc"    // dcb pfc show dev X; by interface
+	DCBApp   = "dcb.app"    // dcb -N app show dev X; by interface
+	MlnxQoS  = "mlnx.qos"   // mlnx_qos -i X; by interface
+	MlnxGIDs = "mlnx.gids"  // show_gids
+	MlnxDev  = "mlnx.dev"   // ibdev2netdev
+	MlxConf  = "mlx.config" // mlxconfig -d BDF q ROCE_CC_PRIO_MASK_P1; by PCI address
+	CMATOS   = "rdma.tos"   // default type of service of rdma_cm; by device
 
 	RDMALink     = "rdma.link"     // rdma link show
 	RDMADev      = "rdma.dev"      // rdma dev show

@@ -15,6 +15,10 @@ func (n *Node) tools() {
 		return "CPLD : 3.16 (primary)\nFirmware-A : 1.117.5-a-56\n"
 	}))
 	say("nicctl show version host-software", "nicctl : 1.117.5-a-56\nIPC driver : 1.117.5.a.56\nionic driver : 25.11.1.001\n")
+	say("nicctl show lif -j", lifs(func(i int) string {
+		return fmt.Sprintf(`"spec":{"rdma_mtu":"4096"},"status":{"name":"benic%dp1","oper_state":"up"}`, i+1)
+	}))
+	say("nicctl show rdma queue-pair -j", lifs(func(int) string { return `"spec":{"id":"l"},"queue_pair":""` }))
 	say("nicctl show port statistics -j", statistics("frames_rx_bad_fcs", "0"))
 	say("nicctl show port statistics --rate -j", statistics("tx_bps", "0 bps"))
 	say("rdma link show", eachRail(func(i int) string {
@@ -209,6 +213,12 @@ func Ports(odd map[int]PortBlock) string {
 func cards() string {
 	return `{"nic":[` + strings.TrimSuffix(eachRail(func(i int) string {
 		return fmt.Sprintf(`{"id":"%s","pcie_bdf":"%s","eth_bdf":"%s","firmware_version":"1.117.5-a-56"},`, uuid(i), NIC(i), NIC(i))
+	}), ",") + "]}\n"
+}
+
+func lifs(f func(i int) string) string {
+	return `{"nic":[` + strings.TrimSuffix(eachRail(func(i int) string {
+		return fmt.Sprintf(`{"id":"%s","lif":[{%s}]},`, uuid(i), f(i))
 	}), ",") + "]}\n"
 }
 

@@ -66,6 +66,7 @@ func FuzzNicctl(f *testing.F) {
 		NicctlFirmware(s)
 		NicctlHost(s)
 		NicctlCard(s)
+		NicctlLif(s)
 		for _, st := range NicctlStats(s) {
 			for _, v := range st.Values {
 				Rate(v)
@@ -100,6 +101,7 @@ func FuzzMellanox(f *testing.F) {
 		priorities(t, MlnxQoS("x", s))
 		priorities(t, DCB("x", s, s))
 		IBDevNetdev(s)
+		ShowGIDs(s)
 		MlxPrioMask(s)
 		if tc := GlobalTrafficClass(s); tc != nil && (*tc <= 0 || *tc > 255) {
 			t.Fatalf("traffic class %d", *tc)

@@ -40,18 +40,19 @@ var families = []struct {
 	sev  LogSeverity
 	re   *regexp.Regexp
 }{
-	{"uncorrectable memory error", LogBroken, regexp.MustCompile(`(?i)\b[1-9]\d* uncorrectable hardware errors?|\buncorrectable (?:hardware )?errors? detected|poison is consumed|poison consumption`)},
-	{"bad page threshold", LogBroken, regexp.MustCompile(`(?i)saved bad pages \d+ reaches threshold|bad page threshold`)},
-	{"GPU initialisation failed", LogBroken, regexp.MustCompile(`(?i)fatal error during gpu init|hw_init.*failed|MES\([^)]*\).*SET_HW_RSRC|fw_status\s*0xffffffff|memory training failed|hbm .*test failed|(?:wafl|xgmi).*link training failed|amdgpu.*discovery failed|probe with driver amdgpu failed|probe of \S+ failed with error`)},
-	{"GPU fell off the bus", LogBroken, regexp.MustCompile(`(?i)amdgpu.*(?:fell off|device lost|lost from (?:the )?bus)|GPU has fallen off`)},
-	{"GPU reset failed", LogBroken, regexp.MustCompile(`(?i)gpu reset.*failed|gpu recovery failed|cp might be in an unrecoverable state`)},
-	{"fatal PCIe error", LogFault, regexp.MustCompile(`(?i)(?:pcieport|aer|amdgpu|ionic|bnxt|mlx5).*(?:severity=uncorrected \(fatal\)|uncorrected \(fatal\)|AER:.*\bfatal\b)`)},
-	{"ring timeout", LogFault, regexp.MustCompile(`(?i)ring \S+ timeout|(?:qcm )?fence wait loop timeout|gpu hang`)},
+	{"uncorrectable memory error", LogBroken, regexp.MustCompile(`(?i)amdgpu.*(?:\b[1-9]\d* uncorrectable hardware errors?|poison is consumed|poison consumption)`)},
+	{"bad page threshold", LogBroken, regexp.MustCompile(`(?i)saved bad pages \d+ reaches threshold|amdgpu.*bad page threshold`)},
+	{"GPU initialisation failed", LogBroken, regexp.MustCompile(`(?i)amdgpu.*(?:fatal error during gpu init|hw_init.*failed|fw_status\s*0xffffffff|memory training failed|hbm .*test failed|(?:wafl|xgmi).*link training failed|discovery failed)|MES\([^)]*\).*SET_HW_RSRC|probe with driver amdgpu failed|amdgpu: probe of \S+ failed`)},
+	{"GPU fell off the bus", LogBroken, regexp.MustCompile(`(?i)amdgpu.*(?:fell off|fallen off|device lost|lost from (?:the )?bus)`)},
+	{resetFailed, LogBroken, regexp.MustCompile(`(?i)gpu reset.*failed|gpu recovery failed|cp might be in an unrecoverable state`)},
+	// "(Non-Fatal)" holds the word too, so the parenthesis counts.
+	{"fatal PCIe error", LogFault, regexp.MustCompile(`(?i)(?:pcieport|aer|amdgpu|ionic|bnxt|mlx5).*(?:\(fatal\)|severity=fatal|[^-]\bfatal error)`)},
+	{"ring timeout", LogFault, regexp.MustCompile(`(?i)ring \S+ timeout|fence wait loop timeout|gpu hang`)},
 	{"GPU reset", LogFault, regexp.MustCompile(`(?i)gpu reset begin`)},
-	{"queue eviction failed", LogFault, regexp.MustCompile(`(?i)queue preemption failed|failed to evict (?:process )?queues?|no more sdma queue to allocate`)},
 	{"amdgpu failure", LogFault, regexp.MustCompile(`amdgpu.*\bFailed to\b`)},
 	{"network watchdog", LogFault, regexp.MustCompile(`NETDEV WATCHDOG`)},
-	{"hung task", LogFault, regexp.MustCompile(`(?i)blocked for more than \d+ seconds|hung_task|soft lockup|hard lockup`)},
+	{"queue eviction failed", LogNote, regexp.MustCompile(`(?i)queue preemption failed|failed to evict (?:process )?queues?|no more sdma queue to allocate`)},
+	{"hung task", LogNote, regexp.MustCompile(`(?i)blocked for more than \d+ seconds|hung_task|soft lockup|hard lockup`)},
 	{"correctable memory error", LogNote, regexp.MustCompile(`(?i)\bcorrectable hardware errors?|\bcorrected error|mce: .*corrected`)},
 	{"GPU page fault", LogNote, regexp.MustCompile(`(?i)no-retry page fault|retry page fault|protection_fault_status|illegal register access`)},
 	{"hardware error record", LogNote, regexp.MustCompile(`(?i)accelerator check architecture|\baca\b.*(?:entry|status)|\[hardware error\]|hardware error`)},
@@ -61,6 +62,9 @@ var families = []struct {
 	{"runlist oversubscribed", LogNote, regexp.MustCompile(`(?i)runlist is getting oversubscribed|expect reduced rocm performance`)},
 	{"page allocation failure", LogNote, regexp.MustCompile(`(?i)page allocation failure`)},
 }
+
+// resetFailed is a family of its own because a later reset may succeed.
+const resetFailed = "GPU reset failed"
 
 var (
 	resetDone = regexp.MustCompile(`(?i)gpu reset\(?\d*\)? ?succeeded|gpu reset end`)
@@ -84,7 +88,7 @@ func KernelLog(text string) (hits []LogHit, lines int) {
 		if resetDone.MatchString(l) {
 			dev := bdfAnyCase.FindString(l)
 			for i := range hits {
-				if hits[i].Severity == LogFault && (dev == "" || hits[i].Device == "" || hits[i].Device == dev) {
+				if (hits[i].Severity == LogFault || hits[i].Family == resetFailed) && (dev == "" || hits[i].Device == "" || hits[i].Device == dev) {
 					hits[i].Severity = LogNote
 				}
 			}

@@ -99,6 +99,36 @@ func IBDevNetdev(text string) []RDMAPort {
 	return out
 }
 
+// ShowGIDs reads the table that MLNX_OFED's show_gids prints.
+func ShowGIDs(text string) []RDMAPort {
+	var out []RDMAPort
+	for _, l := range Lines(text) {
+		f := strings.Fields(l)
+		if len(f) < 5 || strings.Count(f[3], ":") != 7 {
+			continue
+		}
+		index, err := smallInt(f[2], 4095)
+		if err != nil {
+			continue
+		}
+		g := GID{Index: index, Addr: f[3]}
+		for _, w := range f[4:] {
+			switch {
+			case w == "v1" || w == "v2":
+				g.Type = "RoCE " + w
+			case g.Type != "":
+				g.Dev = w
+			}
+		}
+		if n := len(out); n > 0 && out[n-1].Device == f[0] {
+			out[n-1].GIDs = append(out[n-1].GIDs, g)
+			continue
+		}
+		out = append(out, RDMAPort{Device: f[0], Port: 1, Netdev: g.Dev, GIDs: []GID{g}, Line: strings.Join(f, " ")})
+	}
+	return out
+}
+
 // GlobalTrafficClass reads /sys/class/infiniband/DEV/tc/PORT/traffic_class of
 // mlx5: the type of service that is forced on queue pairs the kernel makes. nil
 // means that none is forced.

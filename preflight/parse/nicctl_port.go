@@ -126,6 +126,11 @@ type nicctlNode struct {
 			Status     map[string]any `json:"status"`
 			Statistics map[string]any `json:"statistics"`
 		} `json:"port"`
+		Lif []struct {
+			Spec   map[string]any `json:"spec"`
+			Status map[string]any `json:"status"`
+			QPs    any            `json:"queue_pair"`
+		} `json:"lif"`
 		PCIe     string `json:"pcie_bdf"`
 		Eth      string `json:"eth_bdf"`
 		Firmware string `json:"firmware_version"`
@@ -198,6 +203,34 @@ func NicctlStats(text string) []PortStats {
 				s.Values[k] = str(v)
 			}
 			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Lif is one logical interface of an ionic card.
+type Lif struct {
+	NIC, Netdev, Oper, MTU string
+	// QPs is the number of queue pairs, where the report is about them: an empty
+	// text when there is none.
+	QPs *int
+}
+
+// NicctlLif reads "nicctl show lif -j" and "nicctl show rdma queue-pair -j".
+func NicctlLif(text string) []Lif {
+	var doc nicctlNode
+	if json.Unmarshal([]byte(text), &doc) != nil {
+		return nil
+	}
+	var out []Lif
+	for _, n := range doc.NIC {
+		for _, e := range n.Lif {
+			l := Lif{NIC: n.ID, Netdev: str(e.Status["name"]), Oper: str(e.Status["oper_state"]), MTU: str(e.Spec["rdma_mtu"])}
+			if e.QPs != nil {
+				n := len(list(e.QPs))
+				l.QPs = &n
+			}
+			out = append(out, l)
 		}
 	}
 	return out

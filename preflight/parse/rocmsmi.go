@@ -42,7 +42,18 @@ func ReadROCmSMI(text string) ROCmSMI {
 	}
 	var r ROCmSMI
 	ras := -1
+	matrix := false
 	for _, l := range Lines(text) {
+		if strings.Contains(l, "Link Type between two GPUs") {
+			matrix = true
+			continue
+		}
+		if matrix && r.matrixRow(l) {
+			continue
+		}
+		if strings.HasPrefix(l, "====") {
+			matrix = false
+		}
 		if m := rocmGPU.FindStringSubmatch(l); m != nil {
 			i, _ := strconv.Atoi(m[1])
 			g := r.gpu(i)
@@ -177,4 +188,21 @@ func (r *ROCmSMI) system(fields map[string]any) (listed bool) {
 		}
 	}
 	return listed
+}
+
+// matrixRow reads one row of the table of link types; the header is one too.
+func (r *ROCmSMI) matrixRow(l string) bool {
+	f := strings.Fields(l)
+	if len(f) < 2 || !strings.HasPrefix(f[0], "GPU") || !isDigits(f[0][3:]) {
+		return false
+	}
+	if strings.HasPrefix(f[1], "GPU") {
+		return true
+	}
+	for j, kind := range f[1:] {
+		if b := strconv.Itoa(j); b != f[0][3:] && kind != "0" {
+			r.Links = append(r.Links, GPULink{A: f[0][3:], B: b, Type: kind, Line: strings.Join(f, " ")})
+		}
+	}
+	return true
 }

@@ -56,30 +56,34 @@ func Reach(text string) (kind ReachKind, line string) {
 	return ReachOther, ""
 }
 
-var sentinel = regexp.MustCompile(`^---(\S+)-BEGIN ([0-9A-Za-z_.-]+)---$`)
+var sentinel = regexp.MustCompile(`^\s*((?:\d+:\s?)?)---(\S+)-BEGIN ([0-9A-Za-z_.-]+)---\s*$`)
 
 // Frame finds what stands between a pair of sentinel lines
 //
 //	---NAME-BEGIN token---
 //	---NAME-END token rc=0---
 //
-// and drops everything else: banners, messages of the day, chatter. complete
-// says that the closing line came.
+// and drops everything else: banners, messages of the day, chatter. A label that
+// a launcher puts before every line ("0: ") is taken off. complete says that the
+// closing line came.
 func Frame(text string) (body string, rc int64, complete bool) {
-	lines := Lines(text)
+	lines := strings.Split(text, "\n")
 	for i, l := range lines {
-		m := sentinel.FindStringSubmatch(strings.TrimSpace(l))
+		m := sentinel.FindStringSubmatch(strings.TrimRight(l, "\r"))
 		if m == nil {
 			continue
 		}
-		end := "---" + m[1] + "-END " + m[2] + " rc="
-		for j := i + 1; j < len(lines); j++ {
-			if tail, ok := strings.CutPrefix(strings.TrimSpace(lines[j]), end); ok {
+		end := "---" + m[2] + "-END " + m[3] + " rc="
+		var inside []string
+		for _, l := range lines[i+1:] {
+			l = strings.TrimPrefix(strings.TrimRight(l, "\r"), m[1])
+			if tail, ok := strings.CutPrefix(strings.TrimSpace(l), end); ok {
 				n, isNum := number(tail)
-				return strings.Join(lines[i+1:j], "\n"), n, isNum
+				return strings.Join(inside, "\n"), n, isNum
 			}
+			inside = append(inside, l)
 		}
-		return strings.Join(lines[i+1:], "\n"), 0, false
+		return strings.Join(inside, "\n"), 0, false
 	}
 	return "", 0, false
 }

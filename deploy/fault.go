@@ -31,6 +31,14 @@ const (
 	ClassProgram        Class = "program"     // the program cannot be started
 	ClassUnknown        Class = "unknown-workload"
 	ClassLeftover       Class = "leftover" // something could not be ended
+
+	ClassSSHUnreachable Class = "ssh-unreachable" // no such name, no route
+	ClassSSHRefused     Class = "ssh-refused"     // nothing listens there
+	ClassSSHTimeout     Class = "ssh-timeout"     // no answer in time
+	ClassSSHThrottled   Class = "ssh-throttled"   // hung up before the greeting, again and again
+	ClassSSHAuth        Class = "ssh-auth"        // none of the keys is accepted
+	ClassSSHHostKey     Class = "ssh-host-key"    // the host's key is unknown or has changed
+	ClassSSHBinary      Class = "ssh-binary"      // the disagg binary cannot be put or started there
 )
 
 // Fault is a failure with a class and, where one is known, a remedy. It keeps

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/disagg/disagg/deploy/internal/tailbuf"
@@ -44,10 +43,10 @@ func Local(ctx context.Context, s Setup, node, self string) (*Conn, error) {
 	}
 	return s.Open(ctx, Stdio{
 		Node: node, Loopback: true, In: p.Stdin, Out: out,
-		Hangup: sync.OnceFunc(func() {
+		Hangup: func() {
 			p.Stdin.Close()
 			out.Close()
-		}),
+		},
 		After: func(polite bool) string { return awaitEnd(p, said, polite) },
 	})
 }

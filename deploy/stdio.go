@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
+	"sync"
 
+	"github.com/disagg/disagg/deploy/internal/tailbuf"
 	"github.com/disagg/disagg/deploy/wire"
 )
 
@@ -22,7 +23,8 @@ type Stdio struct {
 	Loopback bool
 	In       io.Writer // the agent's stdin
 	Out      io.Reader // the agent's stdout
-	// Hangup closes both; the agent then ends everything. It must not block.
+	// Hangup closes both; the agent then ends everything. It is called once and
+	// must not block.
 	Hangup func()
 	// After is called when the connection has ended. polite says that the agent
 	// ended because it was asked to. It ends what is left of the transport and
@@ -34,6 +36,7 @@ type Stdio struct {
 // agent has been hung up.
 func (s Setup) Open(ctx context.Context, p Stdio) (*Conn, error) {
 	s = s.filled()
+	p.Hangup = sync.OnceFunc(p.Hangup)
 	c, noise, err := s.open(ctx, p)
 	if err == nil {
 		return c, nil
@@ -43,7 +46,7 @@ func (s Setup) Open(ctx context.Context, p Stdio) (*Conn, error) {
 	if p.After != nil {
 		how = p.After(false)
 	}
-	if said := printable(noise); said != "" && errors.Is(err, wire.ErrNoSentinel) {
+	if said := tailbuf.Printable(noise); said != "" && errors.Is(err, wire.ErrNoSentinel) {
 		how = strings.TrimPrefix(how+"; it said: "+said, "; ")
 	}
 	if how != "" {
@@ -92,19 +95,4 @@ func (s Setup) open(ctx context.Context, p Stdio) (*Conn, []byte, error) {
 		return nil, nil, err
 	}
 	return c, nil, nil
-}
-
-// printable is the end of what a program said, on one line.
-func printable(b []byte) string {
-	const limit = 400
-	if len(b) > limit {
-		b = b[len(b)-limit:]
-	}
-	s := strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(string(b), "\uFFFD"))
-	return strings.Join(strings.Fields(s), " ")
 }

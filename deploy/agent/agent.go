@@ -151,6 +151,12 @@ func (a *agent) serve(ctx context.Context, in io.Reader, term <-chan os.Signal) 
 	a.sess = wire.NewSession(wire.Options{
 		Beat: a.timing.Beat, Lost: a.timing.Lost, Dead: a.deadline(),
 		Handle: a.handle,
+		// The end must not overtake the answer to the wish for it.
+		Answered: func(method string) {
+			if method == deploy.MethodClose {
+				a.closeOnce.Do(func() { close(a.closing) })
+			}
+		},
 	})
 	link, cancel := context.WithCancel(ctx)
 	defer cancel()

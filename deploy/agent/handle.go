@@ -83,9 +83,7 @@ func with[T any](body json.RawMessage, answer func(T) (any, error)) (any, error)
 // close ends the agent politely: everything is stopped and cleaned up before the
 // answer.
 func (a *agent) close(ctx context.Context) error {
-	err := a.stopAll(context.WithoutCancel(ctx), leaseGrace)
-	a.closeOnce.Do(func() { close(a.closing) })
-	return err
+	return a.stopAll(context.WithoutCancel(ctx), leaseGrace)
 }
 
 // exec runs one command in a process group of its own.

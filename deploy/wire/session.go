@@ -30,6 +30,8 @@ type Options struct {
 	// Handle answers a request. Its context ends when the asker no longer waits
 	// or the session is closed.
 	Handle func(ctx context.Context, method string, body json.RawMessage) (any, error)
+	// Answered is told when the answer to a request is on its way; may be nil.
+	Answered func(method string)
 	// Note takes a notice. Notices are handed over in order, one at a time, and
 	// all that came over a stream before Run on that stream returns; so it must
 	// not wait for that.
@@ -161,23 +163,32 @@ func (s *Session) Call(ctx context.Context, method string, params, result any) e
 	}
 	select {
 	case f := <-answer:
-		if f.Error != nil {
-			return f.Error
-		}
-		if result == nil {
-			return nil
-		}
-		if err := json.Unmarshal(f.Body, result); err != nil {
-			return fmt.Errorf("decode answer to %s: %w", method, err)
-		}
-		return nil
+		return decodeAnswer(f, method, result)
 	case <-ctx.Done():
 		// The session may have closed in the meantime; then nobody need be told.
 		_ = s.send(Frame{Kind: KindCancel, ID: id})
 		return fmt.Errorf("%s: %w", method, context.Cause(ctx))
 	case <-s.ctx.Done():
+		select {
+		case f := <-answer: // it came before the end
+			return decodeAnswer(f, method, result)
+		default:
+		}
 		return fmt.Errorf("%s: %w", method, s.Err())
 	}
+}
+
+func decodeAnswer(f Frame, method string, result any) error {
+	if f.Error != nil {
+		return f.Error
+	}
+	if result == nil {
+		return nil
+	}
+	if err := json.Unmarshal(f.Body, result); err != nil {
+		return fmt.Errorf("decode answer to %s: %w", method, err)
+	}
+	return nil
 }
 
 // Notify tells something. It returns before the other side has it.
@@ -315,6 +326,9 @@ func (s *Session) handle(f Frame) {
 			res.Body, res.Error = nil, &Error{Message: err.Error()}
 			// This one is short; it fails only when the session has closed.
 			_ = s.send(res)
+		}
+		if s.opts.Answered != nil {
+			s.opts.Answered(f.Method)
 		}
 	}()
 }

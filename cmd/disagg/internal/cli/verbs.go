@@ -8,10 +8,12 @@ func verbs(a *app) []*cobra.Command {
 	return []*cobra.Command{
 		newPlan(a),
 		newRender(a),
+		newPreflight(a),
 		newSubmit(a),
 		newRun(a),
 		newStatus(a),
 		newLogs(a),
+		newEnv(a),
 		newCancel(a),
 		newWait(a),
 		newDemo(a),

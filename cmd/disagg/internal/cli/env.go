@@ -111,6 +111,8 @@ func writeJourneys(out io.Writer, rows []receipts.Row) error {
 	count := map[receipts.State]int{}
 	for _, r := range rows {
 		count[r.State]++
+	}
+	for _, r := range acrossScopes(rows) {
 		over := ""
 		if len(r.Over) > 0 {
 			over = "   (over " + brief(printable(strings.Join(r.Over, "; "))) + ")"
@@ -131,6 +133,24 @@ func writeJourneys(out io.Writer, rows []receipts.Row) error {
 	}
 	_, err := fmt.Fprintf(out, "\n%s\n", strings.Join(parts, ", "))
 	return err
+}
+
+// acrossScopes joins rows that say the same of several scopes.
+func acrossScopes(rows []receipts.Row) []receipts.Row {
+	var out []receipts.Row
+	for _, r := range rows {
+		i := slices.IndexFunc(out, func(o receipts.Row) bool {
+			return o.Name == r.Name && o.State == r.State && o.From == r.From && slices.Equal(o.Over, r.Over) && journeyValue(o) == journeyValue(r)
+		})
+		if i < 0 {
+			r.Processes = slices.Clone(r.Processes)
+			out = append(out, r)
+			continue
+		}
+		out[i].Scope += "," + r.Scope
+		out[i].Processes = append(out[i].Processes, r.Processes...)
+	}
+	return out
 }
 
 // writeJourney prints one variable in full.

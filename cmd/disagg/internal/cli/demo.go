@@ -45,7 +45,7 @@ the run directory.`,
 			if !a.json() {
 				fmt.Fprintf(a.Out, "%s\n", plan.Table(p.Plan))
 			}
-			w, err := a.nodesFor(cmd.Context(), p.Plan, "")
+			w, err := a.nodesFor(cmd.Context(), p.Plan, "", "")
 			if err != nil {
 				return err
 			}

@@ -37,6 +37,8 @@ func (a *app) execute(ctx context.Context, dir *rundir.Dir, p *models.Plan, w wh
 	switch w.launcher {
 	case models.LauncherLocal:
 		opts.Launcher = &launcher.Local{Setup: setup}
+	case models.LauncherSSH:
+		opts.Launcher = &launcher.SSH{Setup: setup, Site: p.SSH}
 	case models.LauncherSlurm:
 		client := a.slurm()
 		opts.Launcher = &launcher.Slurm{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/disagg/disagg/models"
@@ -13,17 +14,19 @@ import (
 	"github.com/disagg/disagg/orchestrator/result"
 	"github.com/disagg/disagg/orchestrator/rundir"
 	"github.com/disagg/disagg/slurm"
+	"github.com/disagg/disagg/slurm/hostlist"
 	"github.com/spf13/cobra"
 )
 
 func newRun(a *app) *cobra.Command {
 	var in inputs
-	var jobid string
+	var jobid, nodes string
 	cmd := &cobra.Command{
 		Use:   "run RECIPE",
-		Short: "Run now: in the allocation you are in, in another of yours, or on this host",
+		Short: "Run now: in the allocation you are in, in another of yours, over ssh, or on this host",
 		Long: `Run a recipe from this terminal. Inside salloc the allocation is used; --jobid
-names another allocation of yours; --launcher local runs everything on this host.
+names another allocation of yours; --launcher ssh reaches the nodes of --nodes by
+ssh, without a scheduler; --launcher local runs everything on this host.
 
 Ctrl-C ends the run in order; a second one skips the grace; a third leaves at
 once and prints how to clean up. The command ends with the run's exit code.`,
@@ -45,7 +48,7 @@ once and prints how to clean up. The command ends with the run's exit code.`,
 			if jobid == "" {
 				jobid = in.job
 			}
-			w, err := a.nodesFor(cmd.Context(), p.Plan, jobid)
+			w, err := a.nodesFor(cmd.Context(), p.Plan, jobid, nodes)
 			if err != nil {
 				return err
 			}
@@ -57,17 +60,22 @@ once and prints how to clean up. The command ends with the run's exit code.`,
 		},
 	}
 	in.flags(cmd)
-	cmd.Flags().VarP(newEnum(&in.launcher, models.LauncherSlurm, models.LauncherLocal), "launcher", "l", "how agents are started")
+	cmd.Flags().VarP(newEnum(&in.launcher, models.LauncherSlurm, models.LauncherSSH, models.LauncherLocal), "launcher", "l", "how agents are started")
 	cmd.Flags().StringVar(&jobid, "jobid", "", "Slurm job whose nodes to use (default: the one this shell is in)")
+	cmd.Flags().StringVar(&nodes, "nodes", "", "with --launcher ssh: the nodes, in the plan's order; more than it needs are spares")
 	return cmd
 }
 
 // nodesFor says which nodes a run from this terminal uses.
-func (a *app) nodesFor(ctx context.Context, p *models.Plan, jobid string) (where, error) {
-	if p.Launcher == models.LauncherLocal {
-		if jobid != "" {
-			return where{}, usagef("--jobid and --launcher local exclude each other")
-		}
+func (a *app) nodesFor(ctx context.Context, p *models.Plan, jobid, nodes string) (where, error) {
+	switch {
+	case p.Launcher != models.LauncherSlurm && jobid != "":
+		return where{}, usagef("--jobid and --launcher %s exclude each other", p.Launcher)
+	case p.Launcher != models.LauncherSSH && nodes != "":
+		return where{}, usagef("--nodes is for --launcher ssh; Slurm gives a job its nodes")
+	case p.Launcher == models.LauncherSSH:
+		return sshNodes(p, nodes)
+	case p.Launcher == models.LauncherLocal:
 		return where{launcher: models.LauncherLocal, nodes: localNodes(p.Topology.Nodes + p.Topology.Spares)}, nil
 	}
 	if jobid == "" {
@@ -81,6 +89,33 @@ func (a *app) nodesFor(ctx context.Context, p *models.Plan, jobid string) (where
 		jobid = alloc.JobID
 	}
 	return a.fits(ctx, jobid, p)
+}
+
+// sshNodes reads the nodes of a run without a scheduler. Those that the site
+// excludes are refused: nobody else keeps a run away from them.
+func sshNodes(p *models.Plan, list string) (where, error) {
+	if list == "" {
+		return where{}, usagef("--launcher ssh needs --nodes, such as --nodes gpu-[01-02]")
+	}
+	nodes, err := hostlist.Expand(list)
+	if err != nil {
+		return where{}, usageError{fmt.Errorf("--nodes: %w", err)}
+	}
+	if need := p.Topology.Nodes; len(nodes) < need {
+		return where{}, usagef("--nodes %s names %d nodes, the plan needs %d", list, len(nodes), need)
+	}
+	for _, x := range p.Exclude {
+		out, err := hostlist.Expand(x.Nodes)
+		if err != nil {
+			return where{}, orchestrator.WithCode(orchestrator.ExitConfig, fmt.Errorf("read exclusions: %w", err))
+		}
+		for _, n := range nodes {
+			if slices.Contains(out, n) {
+				return where{}, orchestrator.WithCode(orchestrator.ExitConfig, fmt.Errorf("the site excludes node %s: %s; leave it out of --nodes, or correct exclude in the site file", n, x.Reason))
+			}
+		}
+	}
+	return where{launcher: models.LauncherSSH, nodes: nodes}, nil
 }
 
 // runHere carries out a run from this process, showing its events meanwhile, and

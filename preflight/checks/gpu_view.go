@@ -157,6 +157,13 @@ type smi struct {
 
 // SMI lists what the SMI tools say, one entry a command that gave GPUs.
 func (v *View) SMI() []smi {
+	if v.once("smi") {
+		v.smis = v.readSMI()
+	}
+	return v.smis
+}
+
+func (v *View) readSMI() []smi {
 	var out []smi
 	add := func(id string, read func(string) []parse.SMIGPU) {
 		if c, ok := v.command(id); ok {

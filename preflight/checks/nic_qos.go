@@ -311,21 +311,19 @@ func (v *View) isRail(dev string) bool {
 // deviceOfCard finds the RDMA device of an ionic card: the congestion control
 // report names both, else the card's Ethernet function does.
 func (v *View) deviceOfCard(nic string) string {
-	if c, ok := v.command(facts.NicctlDCQCN); ok {
-		for _, cc := range parse.NicctlDCQCN(c.Stdout) {
-			if cc.NIC == nic {
-				return cc.Device
-			}
-		}
-	}
-	if c, ok := v.command(facts.NicctlCard); ok {
+	if v.once("cards") {
+		v.cards = map[string]string{}
+		c, _ := v.command(facts.NicctlCard)
 		for _, card := range parse.NicctlCard(c.Stdout) {
-			if card.ID == nic || card.PCIe == nic || card.Eth == nic {
-				return v.deviceAt(card.Eth)
-			}
+			dev := v.deviceAt(card.Eth)
+			v.cards[card.ID], v.cards[card.PCIe], v.cards[card.Eth] = dev, dev, dev
+		}
+		c, _ = v.command(facts.NicctlDCQCN)
+		for _, cc := range parse.NicctlDCQCN(c.Stdout) {
+			v.cards[cc.NIC] = cc.Device
 		}
 	}
-	return v.deviceAt(nic)
+	return or(v.cards[nic], v.deviceAt(nic))
 }
 
 // deviceAt finds the RDMA device at a PCI address. Cards have several functions,

@@ -20,6 +20,8 @@ type View struct {
 	cc    []nicCC
 	gpus  *gpuSet
 	procs []holder
+	cards map[string]string // ionic card by any of its names → RDMA device
+	smis  []smi
 	kids  map[string]map[string]bool // directory → names in it
 	done  map[string]bool
 }

@@ -94,6 +94,9 @@ func KernelLog(text string) (hits []LogHit, lines int) {
 			}
 			continue
 		}
+		if !telling(l) {
+			continue
+		}
 		for _, f := range families {
 			if !f.re.MatchString(l) {
 				continue
@@ -109,6 +112,21 @@ func KernelLog(text string) (hits []LogHit, lines int) {
 		}
 	}
 	return hits, lines
+}
+
+// tellingWords is at least one word of every family: most lines of a log hold
+// none, and the expressions need not be tried on them.
+var tellingWords = []string{"amdgpu", "gpu", "error", "fail", "fault", "oom", "memory", "link is down", "blocked for", "hung_task", "lockup", "queue", "mce:", "watchdog", "runlist",
+	"performance", "poison", "pages", "timeout", "aer", "aca", "allocation", "unrecoverable", "architecture", "mes(", "register"}
+
+func telling(l string) bool {
+	low := strings.ToLower(l)
+	for _, w := range tellingWords {
+		if strings.Contains(low, w) {
+			return true
+		}
+	}
+	return false
 }
 
 func logTime(l string) time.Time {

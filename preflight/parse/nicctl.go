@@ -17,12 +17,20 @@ type block struct {
 	lines []string
 }
 
+// header matches the line that begins a NIC's part.
+func header(l string) []string {
+	if t := strings.TrimLeft(l, " \t"); len(t) < 4 || !strings.EqualFold(t[:3], "nic") {
+		return nil
+	}
+	return nicHeader.FindStringSubmatch(l)
+}
+
 // nicBlocks splits a report at its "NIC :" lines. What stands before the first
 // is dropped: banners, progress, warnings.
 func nicBlocks(text string) []block {
 	var out []block
 	for _, l := range Lines(text) {
-		if m := nicHeader.FindStringSubmatch(l); m != nil {
+		if m := header(l); m != nil {
 			nic := m[1]
 			if bdf, ok := BDF(m[2]); ok {
 				nic = bdf

@@ -31,7 +31,7 @@ var pure = []string{
 // Rules returns the import rules.
 func Rules() []Rule {
 	return []Rule{
-		{Why: "only internal/procgroup spawns processes: it alone kills whole groups and never hangs on a grandchild", Import: "os/exec", OnlyIn: []string{"internal/procgroup", "internal/lab/..."}},
+		{Why: "only internal/procgroup spawns processes: it alone kills whole groups and never hangs on a grandchild", Import: "os/exec", OnlyIn: []string{"internal/procgroup", "internal/lab/...", "internal/e2e/..."}},
 		{Why: "only deploy/ssh speaks SSH", Import: "golang.org/x/crypto/ssh/...", OnlyIn: []string{"deploy/ssh", "internal/lab/..."}},
 		{Why: "only deploy/ssh copies files with scp", Import: "github.com/bramvdbogaerde/go-scp/...", OnlyIn: []string{"deploy/ssh"}, TestsToo: true},
 		{Why: "YAML is read in one place, so that strictness and positions are the same everywhere", Import: "gopkg.in/yaml.v3", OnlyIn: []string{"models/internal/yamlx"}, TestsToo: true},
@@ -50,7 +50,7 @@ func Rules() []Rule {
 		{Why: "models is the leaf", Import: Module + "/preflight/...", NotIn: []string{"models/...", "slurm/...", "deploy/..."}},
 		{Why: "models is the leaf", Import: Module + "/deploy/...", NotIn: []string{"models/...", "slurm/...", "preflight/..."}},
 		{Why: "nothing imports cmd", Import: Module + "/cmd/...", OnlyIn: []string{"cmd/..."}},
-		{Why: "the lab is for tests; only the demo, the benchmarks and lab commands may use it", Import: Module + "/internal/lab/...", OnlyIn: []string{"internal/lab/...", "internal/bench/..."}},
+		{Why: "the lab is for tests; only the demo, the benchmarks and lab commands may use it", Import: Module + "/internal/lab/...", OnlyIn: []string{"internal/lab/...", "internal/e2e/...", "internal/bench/...", "internal/faults/..."}},
 	}
 }
 
@@ -68,7 +68,6 @@ func Dependencies() map[string]string {
 		"golang.org/x/sys":                         "process and socket calls the syscall package lacks",
 		"golang.org/x/term":                        "is it a terminal",
 		"github.com/kevinburke/ssh_config":         "the user's ssh_config",
-		"github.com/prometheus/common":             "reading engine metrics",
 		"github.com/google/go-cmp":                 "differences in tests",
 		"go.uber.org/goleak":                       "goroutine leaks in tests",
 		"github.com/rogpeppe/go-internal":          "command-line tests and txtar",

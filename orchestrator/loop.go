@@ -117,7 +117,7 @@ func (r *run) beat() {
 		r.lastAlive = time.Now()
 		r.emit(events.Event{Kind: events.Alive, Msg: "alive"})
 	}
-	if !r.Deadline.IsZero() && !r.stop.asked() && time.Now().After(r.Deadline.Add(-r.stopTime())) {
+	if !r.Deadline.IsZero() && !r.stop.asked() && !r.stop.begun && time.Now().After(r.Deadline.Add(-r.stopTime())) {
 		r.onDeadline()
 	}
 }

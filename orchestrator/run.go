@@ -164,6 +164,7 @@ func (r *run) warn(e events.Event) {
 // drain waits for background work to end, but not for work that does not.
 func (r *run) drain() {
 	r.tick.Stop()
+	r.web.CloseIdleConnections()
 	done := make(chan struct{})
 	go func() {
 		r.wg.Wait()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/disagg/disagg/deploy"
+	"github.com/disagg/disagg/models/env"
 )
 
 // EncodeEnv writes variables the way EnvFile holds them: any bytes but NUL.
@@ -19,10 +20,9 @@ func EncodeEnv(entries []deploy.EnvEntry) ([]byte, error) {
 		if bytes.IndexByte(e.Value, 0) >= 0 {
 			return nil, &deploy.Fault{Class: deploy.ClassEnvironment, Msg: fmt.Sprintf("the value of %s holds a NUL byte, which no process can be given", e.Name)}
 		}
-		// The kernel takes at most 32 pages for one NAME=VALUE with its NUL.
-		if n := len(e.Name) + 1 + len(e.Value) + 1; n > 128<<10 {
+		if n := len(e.Name) + 1 + len(e.Value); n > env.MaxBytes {
 			return nil, &deploy.Fault{Class: deploy.ClassEnvironment,
-				Msg:  fmt.Sprintf("%s has %d bytes with its name; the kernel takes at most %d for one variable", e.Name, n-2, 128<<10-2),
+				Msg:  fmt.Sprintf("%s has %d bytes with its name; the kernel takes at most %d for one variable", e.Name, n, env.MaxBytes),
 				Hint: "put the content into a file and pass its path"}
 		}
 		buf.WriteString(e.Name)

@@ -23,7 +23,7 @@ func TestEncodeEnvRefuses(t *testing.T) {
 		{"NUL", deploy.EnvEntry{Name: "A", Value: []byte("x\x00y")}, "NUL"},
 		{"no name", deploy.EnvEntry{Name: ""}, "not a name"},
 		{"equals sign in the name", deploy.EnvEntry{Name: "A=B"}, "not a name"},
-		{"too long for the kernel", deploy.EnvEntry{Name: "A", Value: make1(128 << 10)}, "at most 131070"},
+		{"too long for the kernel", deploy.EnvEntry{Name: "A", Value: make1(128 << 10)}, "at most 131071"},
 	}
 	for _, tt := range tests {
 		if _, err := EncodeEnv([]deploy.EnvEntry{tt.e}); err == nil || !strings.Contains(err.Error(), tt.want) || deploy.ClassOf(err) != deploy.ClassEnvironment {

@@ -166,6 +166,10 @@ func Lookup(name string) (Var, bool) { return Known().Lookup(name) }
 // first. Callers with many questions use Known once.
 func Nearest(name string) []string { return Known().Nearest(name) }
 
+// MaxBytes is the longest that NAME=VALUE of one variable can be: Linux takes 32
+// pages for one string of a program's start, its final NUL among them.
+const MaxBytes = 32*4096 - 1
+
 // ValidName says whether name can be an environment variable that every shell
 // passes on: letters, digits and '_', not starting with a digit.
 func ValidName(name string) bool {

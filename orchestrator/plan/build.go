@@ -111,6 +111,7 @@ func (b *builder) build() {
 	b.checkNames()
 	b.checkText()
 	b.forward()
+	b.checkLeaks()
 	b.exclusions()
 	b.runtime()
 	b.budgets()

@@ -84,6 +84,7 @@ func (b *builder) finishEnv() {
 		b.overlay(p, flags, false)
 		for i := range p.Env {
 			b.spell(p.Scope, &p.Env[i])
+			b.checkLength(p.Scope, p.Env[i])
 		}
 		slices.SortFunc(p.Env, func(x, y models.EnvVar) int { return strings.Compare(x.Name, y.Name) })
 	}
@@ -91,6 +92,19 @@ func (b *builder) finishEnv() {
 		for i := range p.Env {
 			b.hide(p, &p.Env[i])
 		}
+	}
+}
+
+// checkLength refuses, once for each scope, a variable that no process can be
+// given.
+func (b *builder) checkLength(scope string, v models.EnvVar) {
+	n := len(v.Name) + 1 + len(text(v))
+	if n <= env.MaxBytes {
+		return
+	}
+	msg := fmt.Sprintf("%s (%s, scope %s) has %d bytes with its name; the kernel takes at most %d for one variable", v.Name, v.Origin, scope, n, env.MaxBytes)
+	if !slices.ContainsFunc(b.errs, func(e models.FieldError) bool { return e.Msg == msg }) {
+		b.failHere(msg, "put the content into a file that the nodes see, and pass its path")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/disagg/disagg/models"
+	"github.com/disagg/disagg/models/env"
 )
 
 // find returns a variable of a process.
@@ -349,8 +350,41 @@ func TestSecretOrigins(t *testing.T) {
 	}
 }
 
+// TestBeatenSecretIsHidden: a value that lost can hold a secret although the one
+// that won does not.
+func TestBeatenSecretIsHidden(t *testing.T) {
+	t.Parallel()
+	in := inputs(t)
+	parse(t, &in, with(recipeText, "env: {HEADER: {value: 'Bearer hf_sentinel_1234', custom: true}}", "forward: [HF_TOKEN, HEADER]"), siteText)
+	in.SubmitEnv = []string{"HF_TOKEN=hf_sentinel_1234", "HEADER=harmless"}
+	p := build(t, in).Plan
+	want := models.Origin{Key: "env:decode:HEADER", Value: "harmless", From: "forward", Over: []string{"recipe:recipe.yaml:14=(secret)"}}
+	if d := cmp.Diff(want, origin(t, p, want.Key)); d != "" {
+		t.Error(d)
+	}
+	data, err := Encode(p)
+	if err != nil || bytes.Contains(data, []byte("sentinel")) {
+		t.Errorf("the plan holds the secret (%v)", err)
+	}
+}
+
+// TestLongestVariable: what no process can be given is refused before nodes are
+// asked for, and the longest that one can be given is not.
+func TestLongestVariable(t *testing.T) {
+	t.Parallel()
+	in := inputs(t)
+	in.Recipe.Client.Forward = []string{"LONG_*"}
+	in.SubmitEnv = []string{"LONG_OK=" + strings.Repeat("x", env.MaxBytes-len("LONG_OK=")), "LONG_BAD=" + strings.Repeat("x", env.MaxBytes-len("LONG_BAD=")+1)}
+	_, err := Build(in)
+	long := "LONG_BAD (forward, scope client) has 131072 bytes with its name; the kernel takes at most 131071 for one variable"
+	if d := cmp.Diff([]string{long}, messages(err)); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestSecretsRefused(t *testing.T) {
 	t.Parallel()
+	const leak = "the text holds the value of a secret of this run, and it would be shown in the plan and on command lines"
 	for _, c := range []struct {
 		name, recipe, site string
 		want               []string
@@ -358,8 +392,12 @@ func TestSecretsRefused(t *testing.T) {
 		{"flag", strings.Replace(recipeText, "decode: {workers: 1, tp: 8}", "decode: {workers: 1, tp: 8, flags: ['--api-key abc']}", 1), siteText,
 			[]string{"the argument --api-key of decode-0.0 carries a secret, and every user of a node can read arguments"}},
 		{"value in a command", with(strings.Replace(recipeText, "[bench, --url", "[bench, --header=hf_sentinel_1234, --url", 1), "  forward: [HF_TOKEN]"), siteText,
-			[]string{"an argument of client.c8 holds the value of a secret, and every user of a node can read arguments",
-				"an argument of client.c64 holds the value of a secret, and every user of a node can read arguments"}},
+			[]string{leak}},
+		{"value in an argument of the container program", with(recipeText, "forward: [HF_TOKEN]"), with(siteText, "container: {extra_args: ['--env=TOKEN=hf_sentinel_1234']}"),
+			[]string{leak}},
+		{"value in a path", with(recipeText, "forward: [HF_TOKEN]", "model_path: /weights/hf_sentinel_1234"), siteText, []string{leak}},
+		{"value in a profile", with(recipeText, "forward: [HF_TOKEN]"), with(siteText, "profiles: [{nodes: gpu-01, env: {HEADER: {value: 'Bearer hf_sentinel_1234', custom: true}}}]"),
+			[]string{"HEADER holds the value of a secret of this run, and a profile is part of the plan"}},
 		{"profile", recipeText, with(siteText, "profiles: [{nodes: gpu-01, env: {HF_TOKEN: x}}]"),
 			[]string{"HF_TOKEN is a secret, and a profile is part of the plan"}},
 		{"two values", with(recipeText, "  env: {HF_TOKEN: client-value}", "forward: [HF_TOKEN]"), siteText,

@@ -3,9 +3,12 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/disagg/disagg/internal/redact"
 	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/models/env"
 )
@@ -53,7 +56,7 @@ func (b *builder) secretValues() []string {
 	if b.secrets == nil {
 		b.secrets = []string{}
 		add := func(name, val string) {
-			if len(val) >= shortestSecret && env.Secret(name) && !slices.Contains(b.secrets, val) {
+			if len(val) >= shortestSecret && (env.Secret(name) || env.SecretValue(val)) && !slices.Contains(b.secrets, val) {
 				b.secrets = append(b.secrets, val)
 			}
 		}
@@ -75,16 +78,63 @@ func (b *builder) secretValues() []string {
 	return b.secrets
 }
 
-// checkArgv refuses secrets on command lines: everybody on the node reads those.
+// Redactor hides the secrets in a run's inputs, for messages about them: a mistake
+// is shown with the text, and the line of the file, that it is in. Recipe and site
+// may be nil.
+func Redactor(in Inputs) *redact.Redactor {
+	secrets := map[string][]byte{}
+	add := func(name, val string) {
+		if env.Secret(name) || env.SecretValue(val) {
+			secrets[name] = []byte(val)
+		}
+	}
+	for name, val := range environment(in.SubmitEnv) {
+		add(name, val)
+	}
+	if in.Recipe != nil && in.Site != nil {
+		for _, m := range (&builder{in: in}).envMaps() {
+			for name, v := range m.vars {
+				add(name, v.Value)
+			}
+		}
+	}
+	for _, s := range in.Env {
+		add(s.Name, s.Value)
+	}
+	return redact.New(secrets)
+}
+
+// checkLeaks refuses texts of the files that hold the value of a secret: they
+// stand in the plan, on command lines, in job.slurm or in docker inspect.
+func (b *builder) checkLeaks() {
+	const msg, hint = "the text holds the value of a secret of this run, and it would be shown in the plan and on command lines", "give it in a variable that is forwarded by name"
+	for _, doc := range []struct {
+		of   any
+		fail func(path, msg, hint string)
+	}{{b.in.Recipe, b.fail}, {b.in.Site, b.failSite}} {
+		eachText(reflect.ValueOf(doc.of), "", func(path, text string) {
+			if b.holdsSecret(text) {
+				doc.fail(path, msg, hint)
+			}
+		})
+	}
+	for i, p := range b.in.Site.Profiles {
+		for _, name := range slices.Sorted(maps.Keys(p.Env)) {
+			if b.holdsSecret(p.Env[name].Value) && !env.Secret(name) {
+				b.failSite(envKey(fmt.Sprintf("profiles[%d].env", i), name), fmt.Sprintf("%s holds the value of a secret of this run, and a profile is part of the plan", name), hint)
+			}
+		}
+	}
+}
+
+// checkArgv refuses flags that carry secrets by their meaning: everybody on the
+// node reads command lines.
 func (b *builder) checkArgv() {
 	for _, p := range b.processes() {
 		for _, word := range p.Argv {
 			name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 			if strings.HasPrefix(word, "--") && env.Secret(strings.ReplaceAll(name, "-", "_")) {
 				b.fail(p.Scope, fmt.Sprintf("the argument --%s of %s carries a secret, and every user of a node can read arguments", name, p.ID), "give it in a variable that is forwarded by name")
-			}
-			if b.holdsSecret(word) {
-				b.fail(p.Scope, fmt.Sprintf("an argument of %s holds the value of a secret, and every user of a node can read arguments", p.ID), "give it in a variable that is forwarded by name")
 			}
 		}
 	}
@@ -107,6 +157,13 @@ func (b *builder) finishOrigins() {
 					over[i] = from + "=" + hidden
 				}
 				o.Over = over
+			}
+			// What lost can hold a secret although what won does not.
+			o.Over = slices.Clone(o.Over)
+			for i, old := range o.Over {
+				if from, val, _ := strings.Cut(old, "="); b.holdsSecret(val) || env.SecretValue(val) {
+					o.Over[i] = from + "=" + hidden
+				}
 			}
 		}
 		if len(o.Over) == 0 {

@@ -73,7 +73,7 @@ func LoadAll(req Request) ([]*Prepared, error) {
 	variants, rerr := models.ExpandSweep(f.path, f.data, nil)
 	site, sitePos, siteFile, serr := siteOf(req.Site, req.SiteText)
 	if err := joinFields(rerr, serr); err != nil {
-		return nil, err
+		return nil, hidden(err, plan.Inputs{SubmitEnv: req.Env, Env: req.Set})
 	}
 	cat, catFiles, err := Catalog(filepath.Dir(req.Site), append(append([]string(nil), site.Models.Catalog...), req.Catalog...))
 	if err != nil {
@@ -94,9 +94,22 @@ func LoadAll(req Request) ([]*Prepared, error) {
 		out = append(out, p)
 	}
 	if err := errs.Sort().Quote(f.path, f.data).Err(); err != nil {
-		return nil, err
+		return nil, hidden(err, plan.Inputs{Recipe: variants[0].Recipe, Site: site, SubmitEnv: req.Env, Env: req.Set})
 	}
 	return out, nil
+}
+
+// hidden takes secrets out of mistakes, which quote texts and lines of files.
+func hidden(err error, in plan.Inputs) error {
+	es, ok := errors.AsType[models.FieldErrors](err)
+	if !ok {
+		return err
+	}
+	red := plan.Redactor(in)
+	for i := range es {
+		es[i].Msg, es[i].Hint, es[i].Snippet = red.String(es[i].Msg), red.String(es[i].Hint), red.String(es[i].Snippet)
+	}
+	return es
 }
 
 func build(req Request, file string, v models.Variant, site *models.Site, sitePos models.Positions, cat *catalog.Catalog, files []models.InputFile) (*Prepared, error) {

@@ -50,12 +50,11 @@ func gather(ctx context.Context, s Spec, self []string) Facts {
 	f := &Facts{Version: facts.Version, Node: s.Node, Context: s.Context, Started: started.UTC(),
 		Commands: map[string]facts.Command{}, Files: map[string]facts.File{}, Dirs: map[string]facts.Dir{}, Paths: map[string]facts.Path{},
 		Disks: map[string]facts.Disk{}, Trees: map[string]facts.Tree{}, Samples: map[string][]int64{}}
-	self2 := newRunner(s, f)
-	f.Host = host(self2.facts.Host, started)
+	f.Host = host(started)
 	if f.Node == "" {
 		f.Node = f.Host.Name
 	}
-	g := &gathering{runner: self2, ctx: ctx, spec: s, self: self}
+	g := &gathering{runner: newRunner(s, f), ctx: ctx, spec: s, self: self}
 	finished := make(chan struct{})
 	go func() {
 		if s.Context == ContextImage {
@@ -109,13 +108,11 @@ func clone[V any](m map[string]V) map[string]V {
 }
 
 // host is who and where we are.
-func host(h facts.Host, now time.Time) facts.Host {
-	h.Now = now.UnixNano()
-	h.UID = os.Getuid()
+func host(now time.Time) facts.Host {
+	h := facts.Host{Now: now.UnixNano(), UID: os.Getuid(), Arch: runtime.GOARCH}
 	h.Groups, _ = os.Getgroups()
 	slices.Sort(h.Groups)
 	h.Name, _ = os.Hostname()
-	h.Arch = runtime.GOARCH
 	if u, err := user.Current(); err == nil {
 		h.User = u.Username
 	}

@@ -79,6 +79,10 @@ func (a *app) cancel(ctx context.Context, dir *rundir.Dir, now bool) error {
 	if err := client.Cancel(ctx, sub.JobID, slurm.Mark{Token: sub.Token, Script: sub.Script}, req); err != nil {
 		return orchestrator.WithCode(orchestrator.ExitScheduler, err)
 	}
+	// A controller takes the secrets away itself; one that will never start cannot.
+	if err := dir.RemoveSecrets(); err != nil {
+		return err
+	}
 	_, err = fmt.Fprintf(a.Out, "run %s: job %s asked to end\n", dir.ID(), sub.JobID)
 	return err
 }

@@ -86,6 +86,8 @@ func (a *app) submit(ctx context.Context, p *prepare.Prepared) (*rundir.Dir, *su
 		next := fmt.Sprintf("nothing was submitted; the run directory %s shows what would have run", dir.Path())
 		if errors.Is(err, slurm.ErrSubmitUnknown) {
 			next = fmt.Sprintf("look for it yourself before you submit again: squeue --me -o '%%i %%T %%k' | grep %s", rec.Token)
+		} else {
+			err = errors.Join(err, dir.RemoveSecrets()) // nobody will come for them
 		}
 		return nil, nil, orchestrator.WithCode(orchestrator.ExitScheduler, fmt.Errorf("%w\n%s", err, next))
 	}

@@ -152,6 +152,8 @@ func (w *waiter) noResult(j slurm.Job) error {
 		}
 	}
 	err := fmt.Errorf("run %s has no result; its job %s ended: %s", w.dir.ID(), j.ID, how)
+	// The job is over and never took them.
+	err = errors.Join(err, w.dir.RemoveSecrets())
 	if out, rerr := tailFile(w.dir.Join("logs/controller.err"), 10); rerr == nil && len(out) > 0 {
 		for _, l := range out {
 			err = fmt.Errorf("%w\n  | %s", err, l)

@@ -23,7 +23,12 @@ type record struct {
 	ID     string
 	Engine string
 	Layer  string
-	Tags   struct{ Group, Case, Override, Platform string }
+	Tags   struct {
+		Group, Case, Override, Platform string
+		Config, Key                     string
+		// Row is the row of the sweep's matrix that the record was made of.
+		Row json.RawMessage `json:"matrix_entry"`
+	}
 	Inputs struct {
 		Env     map[string]string
 		Ranks   []int

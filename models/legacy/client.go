@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -26,8 +27,12 @@ func (c *converter) client() {
 	}
 	cl.Shell = "login"
 	c.secrets(&cl.Forward)
+	gpus := func(r *models.Role) int { return r.Workers * r.TP }
 	if c.recipe.Scenario == models.ScenarioAgentic {
-		c.replay(cl)
+		c.replay(cl, map[string]string{
+			"PREFILL_NUM_WORKERS": strconv.Itoa(c.recipe.Prefill.Workers), "DECODE_NUM_WORKERS": strconv.Itoa(c.recipe.Decode.Workers),
+			"PREFILL_ENABLE_DP": strconv.FormatBool(bool(c.recipe.Prefill.DPAttention)), "DECODE_ENABLE_DP": strconv.FormatBool(bool(c.recipe.Decode.DPAttention)),
+		})
 		return
 	}
 	cl.ISL, cl.OSL = c.number("ISL", 1024, 0), c.number("OSL", 1024, 0)
@@ -35,13 +40,12 @@ func (c *converter) client() {
 	if n := c.number("BENCH_NUM_PROMPTS_MULTIPLIER", 10, 1); n != 10 {
 		cl.PromptsPerConcurrency = n
 	}
-	c.bench(cl)
+	c.bench(cl, gpus(c.recipe.Prefill), gpus(c.recipe.Decode))
 }
 
-// bench is the client for requests of fixed length.
-func (c *converter) bench(cl *models.ClientSpec) {
-	gpus := func(r *models.Role) int { return r.Workers * r.TP }
-	p, d := gpus(c.recipe.Prefill), gpus(c.recipe.Decode)
+// bench is the client for requests of fixed length. The numbers of GPUs are
+// part of its results' names.
+func (c *converter) bench(cl *models.ClientSpec, p, d int) {
 	// A length of nothing, as trace replays give, is not a length that a recipe has.
 	word := func(name string, n int) string {
 		if n == 0 {
@@ -76,17 +80,16 @@ func (c *converter) speculates() bool {
 	return s != nil
 }
 
-// replay is the client for recorded traces.
-func (c *converter) replay(cl *models.ClientSpec) {
+// replay is the client for recorded traces. The given variables are for it.
+func (c *converter) replay(cl *models.ClientSpec, given map[string]string) {
 	cl.Command = []string{"bash", "-c", fmt.Sprintf("cd %s/benchmarks/multi_node/amd_utils && exec bash trace_replay.sh /models %s {concurrency} {result_dir}", workspace, c.recipe.Model)}
 	seconds := c.number("DURATION", 1800, 1)
 	if err := cl.Duration.UnmarshalText([]byte(strconv.Itoa(seconds))); err != nil {
 		c.fail("DURATION", err.Error(), "")
 	}
 	vars := map[string]string{"ENGINE": c.get("FRAMEWORK", ""), "MODEL_NAME": c.recipe.Model, "MODEL_DIR": "/models", "FRAMEWORK": c.get("FRAMEWORK", ""), "IS_AGENTIC": "1",
-		"IS_MULTINODE": "true", "DURATION": strconv.Itoa(seconds), "INFMAX_CONTAINER_WORKSPACE": workspace, "ROUTER_PORT": c.get("ROUTER_PORT", "30000"),
-		"PREFILL_NUM_WORKERS": strconv.Itoa(c.recipe.Prefill.Workers), "DECODE_NUM_WORKERS": strconv.Itoa(c.recipe.Decode.Workers),
-		"PREFILL_ENABLE_DP": strconv.FormatBool(bool(c.recipe.Prefill.DPAttention)), "DECODE_ENABLE_DP": strconv.FormatBool(bool(c.recipe.Decode.DPAttention))}
+		"IS_MULTINODE": strconv.FormatBool(given != nil), "DURATION": strconv.Itoa(seconds), "INFMAX_CONTAINER_WORKSPACE": workspace, "ROUTER_PORT": c.get("ROUTER_PORT", "30000")}
+	maps.Copy(vars, given)
 	for _, name := range []string{"MODEL_PREFIX", "PRECISION", "SPEC_DECODING", "MAX_MODEL_LEN", "RESULT_FILENAME", "RUNNER_NAME", "RUNNER_TYPE", "DISAGG", "SCENARIO_TYPE",
 		"PREFILL_TP", "PREFILL_EP", "PREFILL_DP_ATTN", "DECODE_TP", "DECODE_EP", "DECODE_DP_ATTN", "KV_OFFLOADING", "KV_OFFLOAD_BACKEND", "TOTAL_CPU_DRAM_GB", "ENABLE_METRICS"} {
 		if v := c.get(name, ""); v != "" {

@@ -18,9 +18,10 @@ type Plainer interface {
 }
 
 // Encode writes the struct v as Decode reads it: its keys in the order of their
-// declaration, without those that are omitempty and have nothing. Notes are
+// declaration, without those that have nothing. Notes are
 // comments by the key path that they stand above; the one of the empty path
-// begins the file. Lists of numbers stand on one line.
+// begins the file. Lists of numbers, and those that have a form of one scalar,
+// stand on one line.
 func Encode(v any, notes map[string]string) ([]byte, error) {
 	e := encoder{notes: notes}
 	root, err := e.node("", reflect.ValueOf(v))
@@ -65,7 +66,7 @@ func (e encoder) node(path string, v reflect.Value) (*yaml.Node, error) {
 		return n, nil
 	case reflect.Slice:
 		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-		if k := v.Type().Elem().Kind(); k != reflect.Struct && k != reflect.String {
+		if k := v.Type().Elem().Kind(); k != reflect.Struct && k != reflect.String || HasTextForm(v.Type()) || HasTextForm(v.Type().Elem()) {
 			n.Style = yaml.FlowStyle
 		}
 		for i := range v.Len() {
@@ -88,9 +89,12 @@ func (e encoder) node(path string, v reflect.Value) (*yaml.Node, error) {
 
 func (e encoder) structure(path string, v reflect.Value) (*yaml.Node, error) {
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	if HasTextForm(v.Type()) {
+		n.Style = yaml.FlowStyle // it is small enough for a scalar otherwise
+	}
 	for _, f := range Fields(v.Type()) {
 		value := v.FieldByIndex(f.Index)
-		if !f.Rules.Required && nothing(value) {
+		if nothing(value) && (!f.Rules.Required || missing(value)) {
 			continue
 		}
 		if err := e.pair(n, path, f.Key, value); err != nil {
@@ -124,6 +128,13 @@ func nothing(v reflect.Value) bool {
 		return true
 	}
 	return v.IsZero() || (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0
+}
+
+// missing says whether a value is no value at all, so that writing it would make
+// the file wrong in another way.
+func missing(v reflect.Value) bool {
+	k := v.Kind()
+	return (k == reflect.Pointer || k == reflect.Slice || k == reflect.Map) && v.IsNil()
 }
 
 // plain is a scalar without quotes when its text is a number or a boolean, and

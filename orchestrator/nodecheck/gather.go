@@ -3,6 +3,7 @@ package nodecheck
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,8 +30,9 @@ type Request struct {
 	// Reach is how long a node may take to be reached; zero: DefaultReach. What a
 	// node that was reached may take is in Spec.Budget.
 	Reach time.Duration
-	// Waiting is told now and then which nodes have not answered; nil: nobody asks.
-	Waiting func(nodes []string)
+	// Waiting is told now and then what there is so far, and which nodes have not
+	// answered; nil: nobody asks.
+	Waiting func(answered []preflight.Facts, open []string)
 }
 
 // Gather gathers facts on all nodes at once, each as soon as it is reached, and
@@ -90,7 +92,7 @@ func (g *gathering) run(ctx context.Context, conns <-chan orchestrator.Connectio
 			g.giveUp(fmt.Sprintf("no answer within %s: its agent did not connect", g.Reach))
 		case <-tick.C:
 			if g.Waiting != nil {
-				g.Waiting(g.open())
+				g.Waiting(g.answered(), g.open())
 			}
 		case <-ctx.Done():
 			for _, n := range g.open() {
@@ -131,6 +133,11 @@ func (g *gathering) put(f preflight.Facts) {
 		g.all[i] = f
 		g.done++
 	}
+}
+
+// answered are the facts so far.
+func (g *gathering) answered() []preflight.Facts {
+	return slices.DeleteFunc(slices.Clone(g.all), func(f preflight.Facts) bool { return f.Node == "" })
 }
 
 // open are the nodes without facts.

@@ -231,14 +231,31 @@ func (a *app) factsFor(ctx context.Context, f *checkFlags, recipe string) (spec 
 		return spec, nil, none, err
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	all, end, err = nodecheck.Gather(ctx, nodecheck.Request{Launcher: l, Nodes: nodes, Spec: p.spec, Reach: f.reach, Waiting: func(open []string) {
-		fmt.Fprintf(a.Err, "%d of %d nodes have answered; waiting for %s\n", len(nodes)-len(open), len(nodes), hostlist.Compress(open))
-	}})
+	all, end, err = nodecheck.Gather(ctx, nodecheck.Request{Launcher: l, Nodes: nodes, Spec: p.spec, Reach: f.reach, Waiting: a.interim(p.spec)})
 	stop()
 	if err != nil {
 		return spec, nil, none, err
 	}
 	return p.spec, all, end, nil
+}
+
+// interimAfter is how long those who have answered wait for the others before they
+// are reported on their own. A node that hangs is given its whole time, because
+// then it can say what hangs.
+const interimAfter = 5 * time.Second
+
+// interim says who has not answered, and reports once on those who have.
+func (a *app) interim(spec preflight.Spec) func([]preflight.Facts, []string) {
+	began, told := a.Now(), false
+	return func(answered []preflight.Facts, open []string) {
+		if !told && len(answered) > 0 && a.Now().Sub(began) >= interimAfter {
+			told = true
+			doc := output.Document{Report: preflight.Judge(answered, spec, hostlist.Compress)}
+			// The whole report comes on standard output.
+			_ = output.Write(a.Err, "text", doc, output.Options{Fold: hostlist.Compress})
+		}
+		fmt.Fprintf(a.Err, "%d of %d nodes have answered; waiting for %s\n", len(answered), len(answered)+len(open), hostlist.Compress(open))
+	}
 }
 
 func natural(x, y string) int {

@@ -280,4 +280,9 @@ type InputFile struct {
 	Role   string `json:"role"` // recipe, site, catalog
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
+	// Commit is the git commit that the file's directory was at; empty: it is in
+	// no repository, or git did not say.
+	Commit string `json:"commit,omitempty"`
+	// Modified says that the file is not as in Commit: changed, or never added.
+	Modified bool `json:"modified,omitempty"`
 }

@@ -19,7 +19,7 @@ func (r *run) conclude() result.Result {
 	res := result.Result{
 		Run: r.id, Name: r.plan.Name, Tool: r.Version, Job: r.Job, PlanHash: r.Dir.PlanSHA256(),
 		Started: r.began.UTC(), Finished: time.Now().UTC(),
-		Stages: r.stages, Topology: r.plan.Topology, Images: r.images,
+		Stages: r.stages, Config: result.ConfigOf(r.plan), Topology: r.plan.Topology, Images: r.images,
 		Looked: r.looked, Leftovers: r.left, Unproven: r.unproven,
 		Waivers: r.plan.Preflight.Waive, Allowed: r.plan.Allowed, Warnings: slices.Concat(r.plan.Warnings, r.warnings),
 	}

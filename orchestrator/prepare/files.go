@@ -57,6 +57,12 @@ func read(role, path string) (input, error) {
 	return input{path: path, data: data}, nil
 }
 
+// Read reads one file that the user named as being of a role.
+func Read(role, path string) ([]byte, error) {
+	f, err := read(role, path)
+	return f.data, err
+}
+
 // ErrNoSite is the error of a search for a site file that found none.
 var ErrNoSite = errors.New("find the site file")
 

@@ -79,7 +79,7 @@ func LoadAll(req Request) ([]*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := append([]models.InputFile{f.record("recipe"), siteFile}, catFiles...)
+	files := commits(append([]models.InputFile{f.record("recipe"), siteFile}, catFiles...))
 	out := make([]*Prepared, 0, len(variants))
 	var errs models.FieldErrors
 	for _, v := range variants {

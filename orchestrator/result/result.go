@@ -50,7 +50,8 @@ type Result struct {
 	Points []Point `json:"points,omitempty"`
 	Nodes  []Node  `json:"nodes,omitempty"`
 
-	// Topology is the plan's, never derived again from an environment.
+	// Config and Topology are the plan's, never derived again from an environment.
+	Config   Config          `json:"config"`
 	Topology models.Topology `json:"topology"`
 	// Images are image references and the digest every node ran.
 	Images map[string]string `json:"images,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/disagg/disagg/deploy"
+	"github.com/disagg/disagg/models"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -53,5 +54,43 @@ func TestReadWhatIsNotThere(t *testing.T) {
 	}
 	if _, err := Read(filepath.Join(dir, "result.json")); err == nil || !strings.Contains(err.Error(), "unexpected end of JSON") {
 		t.Errorf("Read of half a file = %v", err)
+	}
+}
+
+// TestConfigIsThePlans: what labels the results comes from the plan, whatever
+// variables the processes were given or lack.
+func TestConfigIsThePlans(t *testing.T) {
+	t.Parallel()
+	worker := func(role string, tp, ep, dp, nodes int) models.Worker {
+		w := models.Worker{Role: role, TP: tp, PP: 1, EP: ep, DP: dp, MTP: 2, ContextLength: 9416}
+		for range nodes {
+			w.Ranks = append(w.Ranks, models.Process{GPUs: make([]int, tp/nodes), Env: []models.EnvVar{
+				{Name: "DISAGG", Value: "false"}, {Name: "PREFILL_TP", Value: "0"}, {Name: "TP", Value: "1"},
+			}})
+		}
+		return w
+	}
+	p := &models.Plan{
+		Site: "s", Launcher: "slurm", Engine: "sglang", Scenario: "fixed",
+		Model:    models.PlanModel{Key: "DeepSeek-R1-0528", Name: "/models/x"},
+		Topology: models.Topology{Disaggregated: true},
+		Workers:  []models.Worker{worker("prefill", 8, 8, 8, 1), worker("prefill", 8, 8, 8, 1), worker("decode", 16, 16, 16, 2)},
+		Router:   &models.Router{Kind: "sglang"},
+		Client:   &models.Client{ISL: 8192, OSL: 1024},
+		Files:    []models.InputFile{{Role: "recipe", Path: "r.yaml", SHA256: "ab", Commit: "cd", Modified: true}},
+	}
+	want := Config{
+		Site: "s", Launcher: "slurm", Model: "DeepSeek-R1-0528", Served: "/models/x", Engine: "sglang", Scenario: "fixed", Disaggregated: true,
+		Roles: []Role{
+			{Role: "prefill", Workers: 2, GPUs: 8, Nodes: 1, TP: 8, PP: 1, EP: 8, DP: 8, MTP: 2, ContextLength: 9416},
+			{Role: "decode", Workers: 1, GPUs: 16, Nodes: 2, TP: 16, PP: 1, EP: 16, DP: 16, MTP: 2, ContextLength: 9416},
+		},
+		Router: "sglang", ISL: 8192, OSL: 1024, Files: p.Files,
+	}
+	if d := cmp.Diff(want, ConfigOf(p)); d != "" {
+		t.Error(d)
+	}
+	if c := ConfigOf(&models.Plan{}); c.Router != "" || c.Roles != nil {
+		t.Errorf("%+v", c)
 	}
 }

@@ -114,6 +114,51 @@ func TestShimKilled(t *testing.T) {
 	}
 }
 
+// TestAgentFrozen: an agent that is there but does nothing keeps no lease.
+func TestAgentFrozen(t *testing.T) {
+	t.Parallel()
+	b := local(t)
+	pid := b.run("w", "sleep", "1000")
+	agent := b.conn.Info().PID
+	syscall.Kill(agent, syscall.SIGSTOP)
+	defer syscall.Kill(agent, syscall.SIGKILL)
+	start := time.Now()
+	e := b.await(deploy.EventDetached, "")
+	if !strings.Contains(e.Detail, "no sign of life") || !alive(pid) {
+		t.Errorf("detached: %q; engine alive: %t", e.Detail, alive(pid))
+	}
+	pidGone(t, pid, 10*time.Second)
+	if took := time.Since(start); took < quick().Lost+quick().Redial {
+		t.Errorf("ended after %s, before its time", took)
+	}
+	select {
+	case <-b.conn.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the loss was not noticed")
+	}
+	if err := b.conn.Err(); !errors.Is(err, deploy.ErrLost) || !strings.Contains(err.Error(), "no sign of life") {
+		t.Errorf("Err = %v", err)
+	}
+}
+
+// TestAgentThaws: a short pause costs nothing.
+func TestAgentThaws(t *testing.T) {
+	t.Parallel()
+	b := local(t)
+	pid := b.run("w", "sleep", "1000")
+	agent := b.conn.Info().PID
+	syscall.Kill(agent, syscall.SIGSTOP)
+	b.await(deploy.EventDetached, "")
+	syscall.Kill(agent, syscall.SIGCONT)
+	b.await(deploy.EventAttached, "")
+	if !alive(pid) {
+		t.Error("the engine was ended")
+	}
+	if err := b.conn.Stop(t.Context(), "w", time.Second); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestReattach cuts the connection while a command runs and a workload ends:
 // nothing is lost, nothing is done twice.
 func TestReattach(t *testing.T) {

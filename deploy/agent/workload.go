@@ -229,7 +229,12 @@ func (w *workload) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return fmt.Errorf("wait for the shim: %w", err)
+	err = fmt.Errorf("wait for the shim: %w", err)
+	if w.spec.Runtime.Kind == "none" {
+		return err
+	}
+	return &deploy.Fault{Class: deploy.ClassEntrypoint, Msg: err.Error(),
+		Hint: "it left no word why; if it could not read its directory, look at SELinux (container.security_opt: label=disable) and at user namespaces of the container daemon"}
 }
 
 // abandon removes whatever a failed creation left.

@@ -68,7 +68,7 @@ type server struct {
 	env     []string     // of commands
 	forbid  bool         // no forwarding
 	logins  atomic.Int32
-	pending atomic.Int32 // connections that have not logged in
+	pending atomic.Int32 // connections that are logging in
 	most    atomic.Int32 // the most of these at once
 
 	mu    sync.Mutex
@@ -134,11 +134,13 @@ func (s *server) serve() {
 }
 
 func (s *server) login(raw net.Conn) {
-	n := s.pending.Add(1)
-	for most := s.most.Load(); n > most && !s.most.CompareAndSwap(most, n); most = s.most.Load() {
-	}
 	cfg := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
+		// Counted where the client cannot be through yet.
+		n := s.pending.Add(1)
+		for most := s.most.Load(); n > most && !s.most.CompareAndSwap(most, n); most = s.most.Load() {
+		}
 		time.Sleep(10 * time.Millisecond) // long enough for logins to overlap
+		s.pending.Add(-1)
 		if s.user == nil || string(k.Marshal()) != string(s.user.Marshal()) {
 			return nil, fmt.Errorf("unknown key")
 		}
@@ -146,7 +148,6 @@ func (s *server) login(raw net.Conn) {
 	}}
 	cfg.AddHostKey(s.key)
 	_, chans, reqs, err := ssh.NewServerConn(raw, cfg)
-	s.pending.Add(-1)
 	if err != nil {
 		raw.Close()
 		return

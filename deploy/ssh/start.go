@@ -14,8 +14,8 @@ import (
 	"github.com/disagg/disagg/deploy/wire"
 )
 
-// lastWords is how long a session whose stdin has been closed may take to say
-// how the agent ended.
+// lastWords is how long an agent may take to end by itself before the connection
+// is ended.
 const lastWords = 2 * time.Second
 
 // start starts the agent and opens the conversation with it.
@@ -42,13 +42,11 @@ func (t *Transport) start(ctx context.Context, client *ssh.Client, node, path st
 	status := sync.OnceValue(func() string { return awaitStatus(ended, said, client) })
 	c, err := t.opts.Setup.Open(ctx, deploy.Stdio{
 		Node: node, In: in, Out: out,
-		// The agent's lease is its stdin; the session is not closed before it
-		// has said how it ended.
-		Hangup: func() {
-			in.Close()
-			go status()
-		},
-		After: func(bool) string { return status() },
+		// The end of the connection is the end of the agent's stdin, its lease.
+		// One that ends by itself gets a moment to say how. (Closing stdin at
+		// once would not be safe beside a write.)
+		Hangup: func() { go status() },
+		After:  func(bool) string { return status() },
 	})
 	if err != nil && errors.Is(err, wire.ErrNoSentinel) && ctx.Err() == nil {
 		return nil, &deploy.Fault{Class: deploy.ClassSSHBinary, Msg: err.Error(),

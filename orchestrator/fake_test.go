@@ -471,6 +471,7 @@ type engine struct {
 	deaf     atomic.Bool
 	metrics  bool
 	inFlight atomic.Int64
+	says     string                                        // of itself; empty: it does not tell
 	before   func(http.ResponseWriter, *http.Request) bool // true: answered
 }
 
@@ -492,6 +493,13 @@ func (e *engine) handler(p *fakeProc) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {})
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprintf(w, `{"data":[{"id":%q}]}`, e.model) })
+	mux.HandleFunc("GET /get_server_info", func(w http.ResponseWriter, r *http.Request) {
+		if e.says == "" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, e.says)
+	})
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		if !e.metrics {
 			http.NotFound(w, r)

@@ -90,7 +90,7 @@ func newReal(t *testing.T, p, d int, fault string) *real {
 		w.Port = free[1+2*i]
 		rank := &w.Ranks[0]
 		rank.Image, rank.Ports = "", []models.Port{{Name: "http", Number: w.Port}}
-		rank.Argv = []string{self, "standin", "engine", "--model-path", plan.Model.Path, "--served-model-name", "m", "--disaggregation-mode", w.Role, "--host", "@{self.addr}", "--port", fmt.Sprint(w.Port), "--enable-metrics"}
+		rank.Argv = []string{self, "standin", "engine", "--model-path", plan.Model.Path, "--served-model-name", "m", "--disaggregation-mode", w.Role, "--host", "@{self.addr}", "--port", fmt.Sprint(w.Port), "--enable-metrics", "--tp-size", fmt.Sprint(w.TP)}
 		url := fmt.Sprintf("http://@{node.%d.addr}:%d", w.Node, w.Port)
 		if w.Role == models.RolePrefill {
 			w.BootstrapPort = free[2+2*i]

@@ -60,7 +60,10 @@ func (r *run) stageWorkers(ctx context.Context) error {
 	if bad != nil {
 		return bad
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return r.checkShapes(ctx)
 }
 
 // standing finds a worker that has not moved for the budget of one.

@@ -1,86 +1,29 @@
 package e2e
 
 import (
-	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/disagg/disagg/internal/e2e/world"
 	"github.com/disagg/disagg/internal/lab"
 	"github.com/disagg/disagg/orchestrator/events"
 )
-
-// endless is a client that goes on until it is stopped.
-const endless = `client:
-  command: [standin, load, --url, "{url}", --model, "{model}", --concurrency, "2", --requests, "1000000", --output, "{result_dir}/load.json"]
-  concurrency: 2
-`
-
-func fault(f string) string {
-	return fmt.Sprintf("env:\n  STANDIN_FAULT: {value: %q, custom: true}\n", f)
-}
-
-// start runs the binary in the background; wait for its end with the returned
-// function.
-func (w *world) start(args ...string) (*exec.Cmd, func() said) {
-	w.t.Helper()
-	cmd := w.Command(w.t.Context(), append([]string{w.bin}, args...)...)
-	done := make(chan said, 1)
-	go func() { done <- w.finish(cmd) }()
-	return cmd, func() said {
-		w.t.Helper()
-		select {
-		case s := <-done:
-			return s
-		case <-time.After(2 * time.Minute):
-			w.t.Fatalf("%v does not end\n%s", args, w.evidence())
-		}
-		return said{}
-	}
-}
-
-// find returns the node and process id of the one process of this test whose
-// command line holds all words.
-func (w *world) find(words ...string) (node string, pid int) {
-	w.t.Helper()
-	for _, n := range w.Nodes() {
-		list, err := w.Strays(n)
-		w.must(err)
-	next:
-		for _, p := range list {
-			line := strings.Join(p.Argv, " ")
-			for _, word := range words {
-				if !strings.Contains(line, word) {
-					continue next
-				}
-			}
-			return n, p.PID
-		}
-	}
-	w.t.Fatalf("no process with %q on any node", words)
-	return "", 0
-}
-
-func (w *world) kill(node string, pid int, signal string) {
-	w.t.Helper()
-	w.MustExec(w.t, node, "kill", "-"+signal, fmt.Sprint(pid))
-}
 
 // TestScancelWhileClientRuns: plain scancel gives every process TERM, then KILL.
 func TestScancelWhileClientRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.want(w.disagg("submit", w.recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", endless)), 0)
-	w.clientRuns()
-	w.want(w.run("scancel", w.job()), 0)
-	s := w.disagg("wait", w.newest())
-	if s.code != 143 && s.code != 130 {
-		t.Errorf("wait ended with %d, want 143 or 130\n%s%s", s.code, s.out, s.err)
+	w.Want(w.Disagg("submit", w.Recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", world.Endless)), 0)
+	w.ClientRuns()
+	w.Want(w.Run("scancel", w.Job()), 0)
+	s := w.Disagg("wait", w.Newest())
+	if s.Code != 143 && s.Code != 130 {
+		t.Errorf("wait ended with %d, want 143 or 130\n%s%s", s.Code, s.Out, s.Err)
 	}
-	w.clean(30 * time.Second)
-	if r := w.result(w.newest()); r.Outcome != "cancelled" || len(r.Leftovers) != 0 {
-		t.Errorf("outcome %s, leftovers %v; want cancelled and none\n%s", r.Outcome, r.Leftovers, w.evidence())
+	w.Clean(30 * time.Second)
+	if r := w.Result(); r.Outcome != "cancelled" || len(r.Leftovers) != 0 {
+		t.Errorf("outcome %s, leftovers %v; want cancelled and none\n%s", r.Outcome, r.Leftovers, w.Evidence())
 	}
 }
 
@@ -88,43 +31,14 @@ func TestScancelWhileClientRuns(t *testing.T) {
 func TestCancelInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.want(w.disagg("submit", w.recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", endless)), 0)
-	w.clientRuns()
-	w.want(w.disagg("cancel", w.newest(), "--wait"), 143)
-	r := w.result(w.newest())
+	w.Want(w.Disagg("submit", w.Recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", world.Endless)), 0)
+	w.ClientRuns()
+	w.Want(w.Disagg("cancel", w.Newest(), "--wait"), 143)
+	r := w.Result()
 	if r.Outcome != "cancelled" || len(r.Looked) != 2 || len(r.Leftovers) != 0 || r.Points[0].Status != "missing" {
 		t.Errorf("outcome %s, looked at %v, leftovers %v, point %s", r.Outcome, r.Looked, r.Leftovers, r.Points[0].Status)
 	}
-	w.clean(time.Second)
-}
-
-// TestKillNine: whatever is killed without a word, nothing stays.
-func TestKillNine(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		words  func(w *world) []string
-		within time.Duration
-	}{
-		{"controller", func(w *world) []string { return []string{"disagg controller", w.dir} }, 35 * time.Second},
-		{"srun", func(w *world) []string { return []string{"srun", "--job-name=disagg-", w.dir} }, 35 * time.Second},
-		{"agent", func(w *world) []string { return []string{w.dir, "disagg agent"} }, 35 * time.Second},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.want(w.disagg("submit", w.recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", endless)), 0)
-			w.clientRuns()
-			node, pid := w.find(c.words(w)...)
-			w.kill(node, pid, "KILL")
-			begun := time.Now()
-			w.clean(c.within)
-			t.Logf("clean %.1f s after kill -9 of the %s", time.Since(begun).Seconds(), c.name)
-			s := w.disagg("wait", w.newest())
-			if s.code == 0 {
-				t.Errorf("wait ended with 0 after kill -9 of the %s\n%s%s", c.name, s.out, s.err)
-			}
-		})
-	}
+	w.Clean(time.Second)
 }
 
 // TestFailures: the right code, cause and host, and a quick end.
@@ -145,18 +59,18 @@ func TestFailures(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			begun := time.Now()
-			s := w.disagg("submit", w.recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", client(4, "2")+fault(c.fault)+c.timeouts), "--wait")
-			w.want(s, c.code)
-			r := w.result(w.newest())
+			s := w.Disagg("submit", w.Recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", world.Client(4, "2")+world.Fault(c.fault)+c.timeouts), "--wait")
+			w.Want(s, c.code)
+			r := w.Result()
 			if r.Cause == nil {
-				t.Fatalf("no cause\n%s", w.evidence())
+				t.Fatalf("no cause\n%s", w.Evidence())
 			}
 			text := r.Cause.What + strings.Join(r.Cause.Log, " ")
 			if r.Cause.Process != c.process || r.Cause.Node == "" || !strings.Contains(text, c.says) {
 				t.Errorf("cause is %q of %q on %q, want %q in it", text, r.Cause.Process, r.Cause.Node, c.says)
 			}
 			t.Logf("ended after %.1f s: %s", time.Since(begun).Seconds(), r.Cause.What)
-			w.clean(time.Second)
+			w.Clean(time.Second)
 		})
 	}
 }
@@ -165,18 +79,18 @@ func TestFailures(t *testing.T) {
 func TestRouterDiesDuringClient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.want(w.disagg("submit", w.recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", endless)), 0)
-	w.clientRuns()
-	e := w.until("the router's start", time.Second, func(e events.Event) bool {
+	w.Want(w.Disagg("submit", w.Recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", world.Endless)), 0)
+	w.ClientRuns()
+	e := w.Until("the router's start", time.Second, func(e events.Event) bool {
 		return e.Kind == events.ProcessStarted && e.Process == "router"
 	})
 	list, err := w.Processes(e.Node)
-	w.must(err)
+	w.Must(err)
 	killed := 0
 	for _, p := range list {
 		// The real router takes this name in place of its command line.
 		if strings.HasPrefix(strings.Join(p.Argv, " "), "sglang::router") {
-			w.kill(e.Node, p.PID, "KILL")
+			w.Signal(e.Node, p.PID, "KILL")
 			killed++
 		}
 	}
@@ -184,14 +98,14 @@ func TestRouterDiesDuringClient(t *testing.T) {
 		t.Fatal("found no router to kill")
 	}
 	begun := time.Now()
-	w.want(w.disagg("wait", w.newest()), 7)
+	w.Want(w.Disagg("wait", w.Newest()), 7)
 	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("the run ended %s after its router", took)
 	}
-	if r := w.result(w.newest()); r.Cause == nil || r.Cause.Process != "router" || r.Cause.Node != e.Node {
+	if r := w.Result(); r.Cause == nil || r.Cause.Process != "router" || r.Cause.Node != e.Node {
 		t.Errorf("cause is %+v, want the router on %s", r.Cause, e.Node)
 	}
-	w.clean(time.Second)
+	w.Clean(time.Second)
 }
 
 // TestTwoRunsAndAStranger: each run touches only its own.
@@ -200,16 +114,16 @@ func TestTwoRunsAndAStranger(t *testing.T) {
 	a, b := newWorld(t), newWorld(t)
 	node := a.Nodes()[0]
 	id, err := a.Foreign(node, "stranger", lab.ToolImage, "sleep", "600")
-	a.must(err)
-	t.Cleanup(func() { a.must(a.RemoveContainer(node, id)) })
-	_, waitA := a.start("submit", a.recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", client(16, "4")), "--wait")
-	_, waitB := b.start("submit", b.recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", client(16, "4")), "--wait")
-	a.want(waitA(), 0)
-	b.want(waitB(), 0)
-	a.goodRun(1)
-	b.goodRun(1)
+	a.Must(err)
+	t.Cleanup(func() { a.Must(a.RemoveContainer(node, id)) })
+	_, waitA := a.Start(a.Bin, "submit", a.Recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", world.Client(16, "4")), "--wait")
+	_, waitB := b.Start(b.Bin, "submit", b.Recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", world.Client(16, "4")), "--wait")
+	a.Want(waitA(), 0)
+	b.Want(waitB(), 0)
+	goodRun(a, 1)
+	goodRun(b, 1)
 	list, err := a.Containers(node)
-	a.must(err)
+	a.Must(err)
 	for _, c := range list {
 		if c.ID == id && c.State == "running" {
 			return

@@ -9,7 +9,7 @@ import (
 func TestTenMistakes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	recipe := w.write("recipe.yaml", `apiVersion: disagg/v1
+	recipe := w.Write("recipe.yaml", `apiVersion: disagg/v1
 kind: Recipe
 name: bad name
 model: DeepSeek-R1-0528
@@ -25,18 +25,18 @@ env:
   1BAD: x
 timeouts: {grace: soon}
 `)
-	before := w.run("squeue", "--noheader")
-	s := w.disagg("submit", recipe)
-	w.want(s, 3)
+	before := w.Run("squeue", "--noheader")
+	s := w.Disagg("submit", recipe)
+	w.Want(s, 3)
 	for _, at := range []string{":3:7:", ":5:9:", ":7:20:", ":7:30:", ":8:26:", ":9:10:", ":10:16:", ":12:16:", ":14:3:", ":15:19:"} {
-		if !strings.Contains(s.err, "recipe.yaml"+at) {
+		if !strings.Contains(s.Err, "recipe.yaml"+at) {
 			t.Errorf("no error at %s", at)
 		}
 	}
 	if t.Failed() {
-		t.Log(s.err)
+		t.Log(s.Err)
 	}
-	if after := w.run("squeue", "--noheader"); len(w.runs()) != 0 || strings.Count(after.out, "e2e") > strings.Count(before.out, "e2e") && strings.Contains(after.out, "bad name") {
-		t.Errorf("something was submitted: %s", after.out)
+	if after := w.Run("squeue", "--noheader"); len(w.Runs()) != 0 || strings.Count(after.Out, "e2e") > strings.Count(before.Out, "e2e") && strings.Contains(after.Out, "bad name") {
+		t.Errorf("something was submitted: %s", after.Out)
 	}
 }

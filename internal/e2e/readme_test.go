@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/disagg/disagg/internal/e2e/world"
 	"github.com/disagg/disagg/internal/lab"
 )
 
@@ -28,7 +29,7 @@ func TestReadmeTour(t *testing.T) {
 		t.Fatal("the README's tour was not found")
 	}
 	w := newWorld(t)
-	w.recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", client(16, "4"))
+	w.Recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", world.Client(16, "4"))
 	ran := 0
 	for _, line := range strings.Split(block[1], "\n") {
 		line, _, _ = strings.Cut(line, "#")
@@ -39,9 +40,9 @@ func TestReadmeTour(t *testing.T) {
 		if args[0] != "disagg" {
 			t.Fatalf("the tour runs %q, which is not this tool", line)
 		}
-		s := w.disagg(args[1:]...)
-		w.want(s, 0)
-		if strings.TrimSpace(s.out) == "" {
+		s := w.Disagg(args[1:]...)
+		w.Want(s, 0)
+		if strings.TrimSpace(s.Out) == "" {
 			t.Errorf("%q prints nothing", line)
 		}
 		ran++
@@ -49,5 +50,5 @@ func TestReadmeTour(t *testing.T) {
 	if ran < 3 {
 		t.Errorf("ran %d commands of the tour, want at least 3", ran)
 	}
-	w.goodRun(1)
+	goodRun(w, 1)
 }

@@ -4,34 +4,36 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/disagg/disagg/internal/e2e/world"
 )
 
 // TestRunInsideAllocation runs from the shell of an salloc.
 func TestRunInsideAllocation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	recipe := w.recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", client(16, "4"))
-	s := w.run("salloc", "--nodes=2", "--gres=gpu:8", "--exclusive", "--time=5", w.bin, "run", recipe)
-	w.want(s, 0)
-	if !strings.Contains(s.out, "left behind: nothing") {
-		t.Errorf("stdout does not say that nothing was left:\n%s", s.out)
+	recipe := w.Recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", world.Client(16, "4"))
+	s := w.Run("salloc", "--nodes=2", "--gres=gpu:8", "--exclusive", "--time=5", w.Bin, "run", recipe)
+	w.Want(s, 0)
+	if !strings.Contains(s.Out, "left behind: nothing") {
+		t.Errorf("stdout does not say that nothing was left:\n%s", s.Out)
 	}
-	w.goodRun(1)
+	goodRun(w, 1)
 }
 
 // TestRunInAnotherAllocation names the allocation by its job id.
 func TestRunInAnotherAllocation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	recipe := w.recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", client(16, "4"))
-	s := w.run("sbatch", "--parsable", "--nodes=2", "--gres=gpu:8", "--exclusive", "--time=5", "--output=/dev/null", "--wrap", "sleep 300")
-	w.want(s, 0)
-	job := strings.TrimSpace(s.out)
-	t.Cleanup(func() { w.run("scancel", job) })
-	w.running(job)
-	w.want(w.disagg("run", recipe, "--jobid", job), 0)
-	w.goodRun(1)
-	if state := w.state(job); state != "RUNNING" {
+	recipe := w.Recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", world.Client(16, "4"))
+	s := w.Run("sbatch", "--parsable", "--nodes=2", "--gres=gpu:8", "--exclusive", "--time=5", "--output=/dev/null", "--wrap", "sleep 300")
+	w.Want(s, 0)
+	job := strings.TrimSpace(s.Out)
+	t.Cleanup(func() { w.Run("scancel", job) })
+	running(w, job)
+	w.Want(w.Disagg("run", recipe, "--jobid", job), 0)
+	goodRun(w, 1)
+	if state := state(w, job); state != "RUNNING" {
 		t.Errorf("the allocation is %s after the run; it is the user's and must stay", state)
 	}
 }
@@ -40,31 +42,31 @@ func TestRunInAnotherAllocation(t *testing.T) {
 func TestAllocationTooSmall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	recipe := w.recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", client(16, "4"))
-	s := w.run("salloc", "--nodes=1", "--gres=gpu:8", "--time=5", w.bin, "run", recipe)
-	w.want(s, 5)
-	if len(w.runs()) != 0 {
-		t.Errorf("run directories were made: %q", w.runs())
+	recipe := w.Recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", world.Client(16, "4"))
+	s := w.Run("salloc", "--nodes=1", "--gres=gpu:8", "--time=5", w.Bin, "run", recipe)
+	w.Want(s, 5)
+	if len(w.Runs()) != 0 {
+		t.Errorf("run directories were made: %q", w.Runs())
 	}
-	if !strings.Contains(s.err, "1 node") {
-		t.Errorf("the message does not give the numbers:\n%s", s.err)
+	if !strings.Contains(s.Err, "1 node") {
+		t.Errorf("the message does not give the numbers:\n%s", s.Err)
 	}
 }
 
 // state asks Slurm for a job's state.
-func (w *world) state(job string) string {
-	w.t.Helper()
-	return strings.TrimSpace(w.run("squeue", "--noheader", "--jobs="+job, "--format=%T").out)
+func state(w *world.World, job string) string {
+	w.T.Helper()
+	return strings.TrimSpace(w.Run("squeue", "--noheader", "--jobs="+job, "--format=%T").Out)
 }
 
 // running waits until a job runs.
-func (w *world) running(job string) {
-	w.t.Helper()
+func running(w *world.World, job string) {
+	w.T.Helper()
 	for range 600 {
-		if w.state(job) == "RUNNING" {
+		if state(w, job) == "RUNNING" {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	w.t.Fatalf("job %s does not start: %s", job, w.state(job))
+	w.T.Fatalf("job %s does not start: %s", job, state(w, job))
 }

@@ -35,7 +35,7 @@ func (l *Lab) ask(op string, i int) error {
 	l.state.Nodes = reply.State.Nodes
 	l.mu.Unlock()
 	if op == "start" {
-		return l.remember()
+		return l.rememberNode(nodes[i])
 	}
 	return nil
 }

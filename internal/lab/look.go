@@ -102,20 +102,31 @@ func (l *Lab) Strays(node string) ([]Process, error) {
 
 // remember notes the processes of every node as its own daemons.
 func (l *Lab) remember() error {
-	base := map[string]map[int]uint64{}
 	for _, n := range l.Nodes() {
-		ps, err := l.Processes(n)
-		if err != nil {
+		if err := l.rememberNode(n); err != nil {
 			return err
 		}
-		base[n] = map[int]uint64{}
-		for _, p := range ps {
-			base[n][p.PID] = p.start
-		}
+	}
+	return nil
+}
+
+// rememberNode does so for one node that has just come up; what runs on the
+// others meanwhile stays what it was.
+func (l *Lab) rememberNode(node string) error {
+	ps, err := l.Processes(node)
+	if err != nil {
+		return err
+	}
+	base := map[int]uint64{}
+	for _, p := range ps {
+		base[p.PID] = p.start
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.baseline = base
+	if l.baseline == nil {
+		l.baseline = map[string]map[int]uint64{}
+	}
+	l.baseline[node] = base
 	return nil
 }
 

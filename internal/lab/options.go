@@ -33,6 +33,13 @@ func WithNodeLocal(names ...string) Option {
 	return func(s *labd.Spec) { s.NodeLocal = append(s.NodeLocal, names...) }
 }
 
+// WithSmallDisk makes a file system of that many bytes that every node sees at
+// the path that Lab.SmallDir gives for the name. It can be filled without harm
+// to anything else.
+func WithSmallDisk(name string, bytes int64) Option {
+	return func(s *labd.Spec) { s.SmallDisks = append(s.SmallDisks, labd.SmallDisk{Name: name, Bytes: bytes}) }
+}
+
 // WithSSHD adds lines to every node's sshd_config, before the lab's own: in it
 // the first value counts.
 func WithSSHD(lines ...string) Option {

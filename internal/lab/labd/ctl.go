@@ -101,6 +101,11 @@ func (c *controller) mounts() error {
 			return err
 		}
 	}
+	for _, d := range c.spec.SmallDisks {
+		if err := unix.Mount("tmpfs", c.spec.SmallDir(d.Name), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("size=%d,mode=1777", d.Bytes)); err != nil {
+			return fmt.Errorf("mount small disk %s: %w", d.Name, err)
+		}
+	}
 	return mountRun(c.spec)
 }
 

@@ -31,6 +31,9 @@ func writeFiles(s Spec, kids *children) error {
 	for _, name := range s.NodeLocal {
 		dirs[s.LocalDir(name)] = 0o1777
 	}
+	for _, d := range s.SmallDisks {
+		dirs[s.SmallDir(d.Name)] = 0o755
+	}
 	for d, mode := range dirs {
 		if err := makeDir(d, mode); err != nil {
 			return err

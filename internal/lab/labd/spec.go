@@ -32,6 +32,8 @@ type Spec struct {
 	// SSHD are lines for sshd_config.
 	SSHD  []string `json:"sshd,omitempty"`
 	Users []User   `json:"users,omitempty"`
+	// SmallDisks are shared file systems of limited size.
+	SmallDisks []SmallDisk `json:"small_disks,omitempty"`
 	// Docker says whether the nodes run dockerd.
 	Docker bool `json:"docker"`
 	// DockerSeed is a Docker data directory whose images every node starts
@@ -50,6 +52,13 @@ type User struct {
 	// Sudo lets the user run docker, and nothing else, through sudo without a
 	// password.
 	Sudo bool `json:"sudo"`
+}
+
+// SmallDisk is a file system in memory that every node sees and that can be
+// full.
+type SmallDisk struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
 }
 
 // State is what the supervisor says when the lab is up. It is written to
@@ -105,6 +114,9 @@ func (s Spec) NodeRoot() string { return s.Path("noderoot") }
 
 // LocalDir is where each node sees its own directory of that name.
 func (s Spec) LocalDir(name string) string { return s.Path("local", name) }
+
+// SmallDir is where every node sees the small disk of that name.
+func (s Spec) SmallDir(name string) string { return s.Path("small", name) }
 
 // Shared is the directory for tests' files that every node sees.
 func (s Spec) Shared() string { return s.Path("shared") }

@@ -88,7 +88,9 @@ func engine(args []string) {
 			for i := range b {
 				b[i] = 1
 			}
-			all = append(all, b)
+			if all = append(all, b); len(all) > 1<<16 {
+				return
+			}
 		}
 	case "flood":
 		n, _ := strconv.Atoi(args[1])

@@ -1,6 +1,10 @@
 package models
 
-import "github.com/disagg/disagg/models/internal/yamlx"
+import (
+	"errors"
+
+	"github.com/disagg/disagg/models/internal/yamlx"
+)
 
 // LoadRecipe reads a recipe and puts the defaults in. The error is FieldErrors
 // and holds every mistake of the file, also those that only a point of its
@@ -56,6 +60,6 @@ func LoadSite(file string, data []byte) (*Site, Positions, error) {
 }
 
 func mistakes(doc *yamlx.Document) FieldErrors {
-	errs, _ := doc.Err().(FieldErrors)
+	errs, _ := errors.AsType[FieldErrors](doc.Err())
 	return errs
 }

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -84,8 +85,8 @@ func (c *Catalog) With(list []File) (*Catalog, error) {
 	}
 	var errs models.FieldErrors
 	for _, doc := range docs {
-		if err, ok := doc.Err().(models.FieldErrors); ok {
-			errs = append(errs, err...)
+		if fields, ok := errors.AsType[models.FieldErrors](doc.Err()); ok {
+			errs = append(errs, fields...)
 		}
 	}
 	if err := errs.Sort().Err(); err != nil {

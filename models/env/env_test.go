@@ -321,9 +321,7 @@ func TestOldLauncherNames(t *testing.T) {
 		// both roles.
 		_, rest, _ := strings.Cut(string(spec), "## 7. Environment forwarding")
 		section, _, _ := strings.Cut(rest, "## 8. ")
-		for _, m := range regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b`).FindAllString(section, -1) {
-			names = append(names, m)
-		}
+		names = append(names, regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b`).FindAllString(section, -1)...)
 	}
 	records, err := filepath.Glob(filepath.Join(shared, "golden", "*.jsonl"))
 	if err != nil {

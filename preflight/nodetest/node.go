@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strconv"
 	"strings"
 )
 
@@ -110,8 +111,10 @@ func (n *Node) gpu(i int) {
 	n.Links[fmt.Sprintf("/sys/class/drm/card%d/device", i+1)] = d
 
 	node := fmt.Sprintf("/sys/class/kfd/kfd/topology/nodes/%d", i+1)
-	var bus int
-	fmt.Sscanf(gpuBus(i), "%x", &bus)
+	bus, err := strconv.ParseInt(gpuBus(i), 16, 32)
+	if err != nil {
+		panic(fmt.Sprintf("bus number %q of the fake GPU %d: %v", gpuBus(i), i, err))
+	}
 	n.Files[node+"/properties"] = fmt.Sprintf("simd_count 1024\nvendor_id 4098\ndevice_id 30115\nlocation_id %d\ndomain 0\nnum_xcc 8\n", bus<<8)
 	n.Files[node+"/gpu_id"] = fmt.Sprintln(KFDID(i))
 	link := 0

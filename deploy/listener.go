@@ -182,9 +182,11 @@ func (l *Listener) meet(raw net.Conn) error {
 		refuse(c, l.setup.Version, err.Error())
 		return err
 	}
+	stop := context.AfterFunc(ctx, func() { raw.Close() }) // an agent that does not read
 	err = conn.attach(c, h.Received, func(own uint64) error {
 		return wire.SendHello(c, wire.Hello{Version: l.setup.Version, Received: own})
 	})
+	stop()
 	if err != nil {
 		refuse(c, l.setup.Version, err.Error())
 		return err

@@ -84,8 +84,11 @@ func Import(src Sources) (*Imported, error) {
 	im.models()
 	im.recipes()
 	im.site()
-	if err := im.errs.Sort().Err(); err != nil {
-		return nil, err
+	if len(im.errs) > 0 {
+		for _, f := range append([]File{deref(src.SGLang), deref(src.VLLM), deref(src.ATOM), deref(src.Excludes), deref(src.Runners)}, src.Master...) {
+			im.errs.Quote(f.Path, f.Data)
+		}
+		return nil, im.errs.Sort().Err()
 	}
 	im.out.Notes = im.notes.Sort()
 	slices.SortFunc(im.out.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })

@@ -17,6 +17,8 @@ func verbs(a *app) []*cobra.Command {
 		newCancel(a),
 		newWait(a),
 		newDemo(a),
+		newModels(a),
+		newImport(a),
 		newVersion(a),
 
 		newController(a),

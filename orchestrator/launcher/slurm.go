@@ -48,6 +48,12 @@ func (s *Slurm) Start(ctx context.Context, nodes []string, events chan<- deploy.
 	}
 	setup := s.Setup
 	setup.Events = events
+	if wait, err := s.Client.KillWait(ctx); err != nil {
+		// The agents then go by Slurm's default.
+		s.said.note(err.Error())
+	} else {
+		setup.KillWait = wait
+	}
 	l, err := deploy.Listen(ctx, setup, "")
 	if err != nil {
 		return nil, orchestrator.WithCode(orchestrator.ExitLaunch, err)
@@ -236,5 +242,5 @@ func (v *SlurmView) Job(ctx context.Context) (orchestrator.JobState, string, err
 // Setup is what all launchers share: who the agents belong to and what the site
 // wants of them.
 func Setup(p *models.Plan, runID, version string) deploy.Setup {
-	return deploy.Setup{RunID: runID, Version: version, Interface: p.Network.Interface, Runtime: p.Runtime}
+	return deploy.Setup{RunID: runID, Version: version, Interface: p.Network.Interface, Root: p.Preflight.Site.Root, Runtime: p.Runtime}
 }

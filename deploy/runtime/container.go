@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -58,20 +59,25 @@ func containerID(out string) string {
 type Found struct {
 	ID, Name, State string
 	Run, Workload   string
+	Owner           string // uid of whoever ran the agent
 }
 
 // String writes it the way Leftovers lists it.
 func (f Found) String() string { return f.ID[:min(12, len(f.ID))] + " " + f.Name + " " + f.State }
 
-// List lists a run's containers on this node, running or not; of one workload
-// unless that is empty.
+// List lists a run's containers on this node, running or not; of every run if
+// that is empty, of one workload unless that is empty.
 func (c *Containers) List(ctx context.Context, runID, workload string) ([]Found, error) {
-	args := []string{"ps", "--all", "--no-trunc", "--filter", "label=" + LabelRun + "=" + runID}
+	mine := LabelRun
+	if runID != "" {
+		mine += "=" + runID
+	}
+	args := []string{"ps", "--all", "--no-trunc", "--filter", "label=" + mine}
 	if workload != "" {
 		args = append(args, "--filter", "label="+LabelWorkload+"="+workload)
 	}
 	args = append(args, "--format",
-		`{{.ID}}`+"\t"+`{{.Names}}`+"\t"+`{{.Status}}`+"\t"+`{{.Label "`+LabelRun+`"}}`+"\t"+`{{.Label "`+LabelWorkload+`"}}`)
+		`{{.ID}}`+"\t"+`{{.Names}}`+"\t"+`{{.Status}}`+"\t"+`{{.Label "`+LabelRun+`"}}`+"\t"+`{{.Label "`+LabelWorkload+`"}}`+"\t"+`{{.Label "`+LabelOwner+`"}}`)
 	out, err := c.ask(ctx, "list containers", "", args...)
 	if err != nil {
 		return nil, err
@@ -79,13 +85,13 @@ func (c *Containers) List(ctx context.Context, runID, workload string) ([]Found,
 	var found []Found
 	for line := range strings.Lines(out) {
 		f := strings.Split(strings.TrimRight(line, "\n"), "\t")
-		if len(f) != 5 {
+		if len(f) != 6 {
 			return nil, fmt.Errorf("list containers: unexpected line %q", clean(line))
 		}
 		// The filter is the runtime's; what is removed by this list is checked
 		// again.
-		if f[3] == runID && (workload == "" || f[4] == workload) {
-			found = append(found, Found{ID: f[0], Name: f[1], State: f[2], Run: f[3], Workload: f[4]})
+		if f[3] != "" && (runID == "" || f[3] == runID) && (workload == "" || f[4] == workload) {
+			found = append(found, Found{ID: f[0], Name: f[1], State: f[2], Run: f[3], Workload: f[4], Owner: f[5]})
 		}
 	}
 	return found, nil
@@ -94,12 +100,15 @@ func (c *Containers) List(ctx context.Context, runID, workload string) ([]Found,
 // RemoveAll kills and removes a run's containers on this node; of one workload
 // unless that is empty.
 func (c *Containers) RemoveAll(ctx context.Context, runID, workload string) error {
+	if runID == "" {
+		return errors.New("remove containers: of which run is not said")
+	}
 	found, err := c.List(ctx, runID, workload)
 	if err != nil {
 		return err
 	}
 	for _, f := range found {
-		if err := c.remove(ctx, f.ID); err != nil {
+		if err := c.Remove(ctx, f.ID); err != nil {
 			return err
 		}
 	}
@@ -156,11 +165,11 @@ func (u *container) Wait(ctx context.Context) string {
 func (u *container) Remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
 	defer cancel()
-	return u.c.remove(ctx, u.id)
+	return u.c.Remove(ctx, u.id)
 }
 
-// remove kills and removes one container and waits until it is gone.
-func (c *Containers) remove(ctx context.Context, id string) error {
+// Remove kills and removes one container and waits until it is gone.
+func (c *Containers) Remove(ctx context.Context, id string) error {
 	// It may be gone already, or about to go by itself; only whether it is there
 	// afterwards counts.
 	_, rmErr := c.ask(ctx, "remove container", "", "rm", "--force", id)

@@ -19,7 +19,9 @@ type Marked struct {
 	PID      int
 	State    string
 	Command  string
+	Run      string
 	Workload string
+	UID      int // its owner
 
 	start string // start time, which tells it from a later process of the same number
 }
@@ -33,6 +35,20 @@ func (m Marked) String() string {
 // of a run, and of one workload of it unless that is empty. Processes whose
 // environment this user may not read are not found.
 func FindMarked(root, runID, workload string) []Marked {
+	if runID == "" {
+		return nil
+	}
+	return scan(root, func(run, of string) bool { return run == runID && (workload == "" || of == workload) })
+}
+
+// AllMarked lists the live processes below root's /proc that carry the marks of
+// any run.
+func AllMarked(root string) []Marked {
+	return scan(root, func(run, _ string) bool { return run != "" })
+}
+
+// scan lists the live marked processes that are wanted.
+func scan(root string, wanted func(run, workload string) bool) []Marked {
 	dir, err := os.Open(filepath.Join(root, "proc"))
 	if err != nil {
 		return nil
@@ -54,10 +70,15 @@ func FindMarked(root, runID, workload string) []Marked {
 			continue
 		}
 		run, of := marks(env)
-		if run != runID || runID == "" || workload != "" && of != workload {
+		if !wanted(run, of) {
 			continue
 		}
-		m := Marked{PID: pid, Workload: of}
+		m := Marked{PID: pid, Run: run, Workload: of, UID: -1}
+		if st, err := os.Stat(base); err == nil {
+			if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+				m.UID = int(sys.Uid)
+			}
+		}
 		if m.State, m.start = stateOf(base); m.State == "" || m.State == "Z" || m.State == "X" {
 			continue
 		}
@@ -99,8 +120,8 @@ func stateOf(base string) (state, start string) {
 	return f[0], f[19]
 }
 
-// kill kills the process if it is still the same.
-func (m Marked) kill() {
+// Kill kills the process if it is still the same.
+func (m Marked) Kill() {
 	fd, err := unix.PidfdOpen(m.PID, 0)
 	if err != nil {
 		return // gone

@@ -64,7 +64,7 @@ func TestKillSparesALaterProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { c.Process.Kill(); c.Wait() }()
-	Marked{PID: c.Process.Pid, start: "1"}.kill()
+	Marked{PID: c.Process.Pid, start: "1"}.Kill()
 	time.Sleep(20 * time.Millisecond)
 	if state, _ := stateOf(filepath.Join("/proc", strconv.Itoa(c.Process.Pid))); state == "" || state == "Z" {
 		t.Errorf("state = %q; it was killed", state)

@@ -92,7 +92,7 @@ func killMarked(ctx context.Context, runID, workload string) ([]Marked, error) {
 			return nil, nil
 		}
 		for _, m := range left {
-			m.kill()
+			m.Kill()
 		}
 		pause := time.NewTimer(20 * time.Millisecond)
 		select {

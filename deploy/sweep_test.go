@@ -1,0 +1,86 @@
+package deploy_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/disagg/disagg/deploy"
+	"github.com/disagg/disagg/deploy/shim"
+)
+
+// marked starts a process with the marks of a run, as another user if asked.
+func marked(t *testing.T, run string, uid int) *exec.Cmd {
+	t.Helper()
+	c := exec.Command("sleep", "1000")
+	c.Env = []string{shim.RunVar + "=" + run, shim.WorkloadVar + "=w"}
+	if uid != 0 {
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = c.Wait() }()
+	t.Cleanup(func() { _ = c.Process.Kill() })
+	return c
+}
+
+// TestSweep: what a dead agent left is found and taken away, and nothing else.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	b := local(t)
+	b.run("w", shim.SelfProgram, "engine", "listen")
+	other := setup(b.dir, nil)
+	other.RunID = "cleanup-" + b.s.RunID
+	sweeper, err := deploy.Local(t.Context(), other, "node1", os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sweeper.Close()
+	sweep := func(remove bool) deploy.Remains {
+		t.Helper()
+		s, err := sweeper.Sweep(t.Context(), deploy.SweepRequest{RunID: b.s.RunID, Remove: remove})
+		if err != nil || len(s.Unverified) > 0 || len(s.Runs) > 1 {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		if len(s.Runs) == 0 {
+			return deploy.Remains{}
+		}
+		return s.Runs[0]
+	}
+
+	agent := b.conn.Info().PID
+	if r := sweep(true); r.Led != agent || r.Removed || len(r.Processes) != 2 {
+		t.Errorf("of a run that is led by %d: %+v", agent, r)
+	}
+	if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	goneWithin(t, "the workload", 20*time.Second, func() bool { return len(sweep(false).Processes) > 0 })
+	dirs := b.scratch()
+	if r := sweep(false); r.Led != 0 || r.Removed || len(r.Files) != 1 || len(dirs) != 2 || r.Files[0] != dirs[0] && r.Files[0] != dirs[1] {
+		t.Errorf("of a run whose agent is dead: %+v; there are %q", r, dirs)
+	}
+
+	ours, anothers := marked(t, b.s.RunID, 0), marked(t, b.s.RunID+"x", 0)
+	strangers := anothers
+	if os.Geteuid() == 0 {
+		strangers = marked(t, b.s.RunID, 65534)
+	}
+	if r := sweep(true); !r.Removed || len(r.Stuck) > 0 || len(r.Processes) != 1 || !strings.HasSuffix(r.Processes[0], " sleep 1000") {
+		t.Errorf("removed: %+v", r)
+	}
+	if r := sweep(true); !r.Empty() {
+		t.Errorf("a second time: %+v", r)
+	}
+	pidGone(t, ours.Process.Pid, 5*time.Second)
+	if !alive(anothers.Process.Pid) || !alive(strangers.Process.Pid) {
+		t.Error("a process of another run, or of another user, was killed")
+	}
+	if left := b.scratch(); len(left) != 1 {
+		t.Errorf("scratch directories: %q, want the sweeper's own", left)
+	}
+}

@@ -34,6 +34,7 @@ func (r *run) collectPoint(ctx context.Context, pt *point) (files []result.File,
 	type look struct {
 		files   []result.File
 		problem string
+		secrets []string
 	}
 	var got *look
 	vctx, cancel := context.WithCancel(ctx)
@@ -51,9 +52,12 @@ func (r *run) collectPoint(ctx context.Context, pt *point) (files []result.File,
 			if err != nil {
 				l.problem = err.Error()
 			} else {
-				l = look{files, checkFiles(dir, files, globs)}
+				l = look{files: files, problem: checkFiles(dir, files, globs)}
 			}
 			if l.problem == "" || !time.Now().Before(until) || !pause(ctx, r.pace.Fast) {
+				if len(r.secrets) > 0 {
+					l.secrets = secretsIn(dir, l.files, r.red)
+				}
 				return l, nil
 			}
 		}
@@ -63,6 +67,9 @@ func (r *run) collectPoint(ctx context.Context, pt *point) (files []result.File,
 	}
 	for i := range got.files {
 		got.files[i].Path = path.Join(pt.dir, got.files[i].Path)
+	}
+	for _, text := range got.secrets {
+		r.warn(pt.proc.warning("point " + pt.rec.Name + ": " + text))
 	}
 	return got.files, got.problem, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -162,5 +163,23 @@ func TestWhatOthersSayIsRedacted(t *testing.T) {
 			t.Errorf("cause %+v", res.Cause)
 		}
 		s.noSecrets()
+	})
+}
+
+// TestSecretsInResults: a client that writes a secret into its results is named;
+// the file is its own and stays.
+func TestSecretsInResults(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScenario(t, 1, 1)
+		const leaking = `{"completed":100,"num_prompts":100,"total_output_tokens":5000,"headers":"Bearer hf_s3cret"}`
+		s.c.programs["client.c8"] = s.loaded(client(20*time.Second, leaking))
+		res := s.start()
+		want := "point c8: out.json holds the value of HF_TOKEN, written by the client; take it out before the results are passed on"
+		if res.ExitCode != 0 || !slices.Contains(res.Warnings, want) {
+			t.Errorf("exit code %d, warnings %q", res.ExitCode, res.Warnings)
+		}
+		if data, err := os.ReadFile(s.dir.Join("results/c8/out.json")); err != nil || string(data) != leaking {
+			t.Errorf("%s, %v", data, err)
+		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/disagg/disagg/internal/redact"
 	"github.com/disagg/disagg/orchestrator/result"
 )
 
@@ -78,6 +79,27 @@ func checkFiles(dir string, files []result.File, globs []string) string {
 
 // maxResult bounds a result file that is looked into.
 const maxResult = 64 << 20
+
+// secretsIn names the result files that hold secrets. They are the client's own
+// and stay as they are, but whoever passes them on must know.
+func secretsIn(dir string, files []result.File, red *redact.Redactor) []string {
+	var out []string
+	for _, f := range files {
+		if f.Bytes > maxResult {
+			out = append(out, fmt.Sprintf("%s was not searched for secrets: it has %d bytes", f.Path, f.Bytes))
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(f.Path)))
+		if err != nil {
+			out = append(out, fmt.Sprintf("%s was not searched for secrets: %v", f.Path, err))
+			continue
+		}
+		if names := red.Found(data); len(names) > 0 {
+			out = append(out, fmt.Sprintf("%s holds the value of %s, written by the client; take it out before the results are passed on", f.Path, strings.Join(names, ", ")))
+		}
+	}
+	return out
+}
 
 // checkNumbers looks into JSON results for what serving benchmarks write, and
 // refuses runs in which nothing, or not nearly everything, was served.

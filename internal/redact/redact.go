@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"sort"
 )
 
@@ -27,7 +28,10 @@ type Redactor struct {
 	held    []byte    // the end of what came, which may begin a secret
 }
 
-type needle struct{ value, mark []byte }
+type needle struct {
+	name        string
+	value, mark []byte
+}
 
 // New makes a redactor of name → value. A secret is also found as it looks
 // inside a JSON string or a URL, and each long line of it alone.
@@ -39,7 +43,7 @@ func New(secrets map[string][]byte) *Redactor {
 			return
 		}
 		seen[string(form)] = true
-		r.needles = append(r.needles, needle{form, []byte("[redacted:" + name + "]")})
+		r.needles = append(r.needles, needle{name, form, []byte("[redacted:" + name + "]")})
 		r.first[form[0]] = true
 	}
 	for name, value := range secrets {
@@ -200,14 +204,19 @@ func (r *Redactor) matchLast(b []byte) (n *needle, begun bool) {
 }
 
 // Holds says whether b contains a secret.
-func (r *Redactor) Holds(b []byte) bool {
+func (r *Redactor) Holds(b []byte) bool { return len(r.Found(b)) > 0 }
+
+// Found names the secrets that b contains, sorted.
+func (r *Redactor) Found(b []byte) []string {
 	if r == nil {
-		return false
+		return nil
 	}
+	var out []string
 	for _, n := range r.needles {
-		if bytes.Contains(b, n.value) {
-			return true
+		if !slices.Contains(out, n.name) && bytes.Contains(b, n.value) {
+			out = append(out, n.name)
 		}
 	}
-	return false
+	slices.Sort(out)
+	return out
 }

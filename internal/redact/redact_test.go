@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -129,6 +130,10 @@ func TestWholeText(t *testing.T) {
 		if got := r.Holds([]byte(in)); got != strings.Contains(in, "hf_abcdef123") {
 			t.Errorf("Holds(%q) = %v", in, got)
 		}
+	}
+	two := New(map[string][]byte{"B": []byte("second-secret"), "A": []byte("first-secret")})
+	if got := two.Found([]byte(`second-secret first-secret "second-secret"`)); !slices.Equal(got, []string{"A", "B"}) {
+		t.Errorf("found %q", got)
 	}
 	var none *Redactor
 	if none.String("x") != "x" || string(none.Write([]byte("y"))) != "y" || none.Flush() != nil || none.Holds([]byte("x")) {

@@ -41,7 +41,7 @@ func FaultKinds() map[string]string {
 		"grow":          "memory grows by [mb=64] a second up to [max=512]",
 		"flood":         "logs [lines=1000] a second",
 		"noise":         "logs bytes that are no UTF-8, terminal escapes and one line of [mb=8] megabytes",
-		"echo":          "logs the value of the variable [env=HF_TOKEN]",
+		"echo":          "logs the value of the variable [env=HF_TOKEN]: in a line, in JSON, and in two writes",
 		"ignore-peers":  "goes on when another rank of the worker is gone",
 		"drop-worker":   "the router never registers the worker whose URL contains [url]",
 	}

@@ -1,6 +1,7 @@
 package standin
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -118,8 +119,20 @@ func (f *faults) background() {
 		f.log.raw(string(make([]byte, x.number("mb", 8)<<20)))
 	}
 	if x, ok := f.find("echo"); ok {
-		f.log.line("using token " + os.Getenv(x.text("env", "HF_TOKEN")))
+		go f.echo(os.Getenv(x.text("env", "HF_TOKEN")))
 	}
+}
+
+// echo logs a value once in a line, once as JSON, and once in two writes.
+func (f *faults) echo(value string) {
+	f.log.line("using token " + value)
+	quoted, err := json.Marshal(map[string]string{"token": value})
+	if err == nil {
+		f.log.line(string(quoted))
+	}
+	f.log.part("again ", value[:len(value)/2])
+	time.Sleep(200 * time.Millisecond)
+	f.log.part(value[len(value)/2:], "\n")
 }
 
 // grow keeps touching new memory.

@@ -3,6 +3,7 @@ package standin
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 )
@@ -24,4 +25,11 @@ func (l *logger) raw(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, _ = io.WriteString(l.w, text+"\n")
+}
+
+// part writes pieces of a line, in one write.
+func (l *logger) part(texts ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = io.WriteString(l.w, strings.Join(texts, ""))
 }

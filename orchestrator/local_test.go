@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -33,25 +34,31 @@ type real struct {
 	scratch string
 }
 
-// ports finds n free ports.
+// lastPort is the last port a test of this process was given.
+var lastPort atomic.Int32
+
+// ports finds n free ports below those that the kernel gives to outgoing
+// connections, of which one could take them in between. Each process looks in a
+// hundred of its own.
 func ports(t *testing.T, n int) []int {
 	t.Helper()
+	base := 10000 + os.Getpid()%200*100
 	var out []int
-	var held []net.Listener
-	for range n {
-		l, err := net.Listen("tcp", "0.0.0.0:0")
+	for range 100 {
+		port := base + int(lastPort.Add(1))%100
+		l, err := net.Listen("tcp", fmt.Sprintf("0.0.0.0:%d", port))
 		if err != nil {
-			t.Fatal(err)
+			continue
 		}
-		held = append(held, l)
-		out = append(out, l.Addr().(*net.TCPAddr).Port)
-	}
-	for _, l := range held {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
+		if out = append(out, port); len(out) == n {
+			return out
+		}
 	}
-	return out
+	t.Fatalf("found %d free ports, want %d", len(out), n)
+	return nil
 }
 
 // newReal plans p prefill and d decode stand-ins, a router and one client point,

@@ -44,6 +44,31 @@ type Plan struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
+// Processes are all processes of the plan, in the order in which they start.
+func (p *Plan) Processes() []*Process {
+	var out []*Process
+	for i := range p.Services {
+		out = append(out, &p.Services[i])
+	}
+	for i := range p.Workers {
+		for j := range p.Workers[i].Ranks {
+			out = append(out, &p.Workers[i].Ranks[j])
+		}
+	}
+	if p.Router != nil {
+		out = append(out, &p.Router.Process)
+	}
+	if p.Client != nil {
+		for i := range p.Client.Points {
+			out = append(out, &p.Client.Points[i].Process)
+		}
+	}
+	if p.Eval != nil {
+		out = append(out, &p.Eval.Process)
+	}
+	return out
+}
+
 // Placeholders in argv and in values of EnvVar with Expand set. They are
 // written by adapters only; a user's text never holds one (planning refuses
 // it), so nothing a user wrote is changed.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/disagg/disagg/models/internal/yamlx"
 )
 
 // Nearest returns up to three names that were probably meant by name, best
@@ -59,26 +61,4 @@ func similarity(a, b string) int {
 	return d
 }
 
-// edits counts single-character insertions, deletions, replacements and swaps
-// of neighbours between a and b.
-func edits(a, b string) int {
-	before, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		cur[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				cur[j] = min(cur[j], before[j-2]+1)
-			}
-		}
-		before, prev, cur = prev, cur, before
-	}
-	return prev[len(b)]
-}
+func edits(a, b string) int { return yamlx.Distance([]rune(a), []rune(b)) }

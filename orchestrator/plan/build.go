@@ -159,32 +159,6 @@ func (b *builder) compose() bool {
 	return true
 }
 
-// processes lists every process of the plan, in the order in which they start.
-func (b *builder) processes() []*models.Process {
-	p := b.plan
-	var out []*models.Process
-	for i := range p.Services {
-		out = append(out, &p.Services[i])
-	}
-	for i := range p.Workers {
-		for r := range p.Workers[i].Ranks {
-			out = append(out, &p.Workers[i].Ranks[r])
-		}
-	}
-	if p.Router != nil {
-		out = append(out, &p.Router.Process)
-	}
-	if p.Client != nil {
-		for i := range p.Client.Points {
-			out = append(out, &p.Client.Points[i].Process)
-		}
-	}
-	if p.Eval != nil {
-		out = append(out, &p.Eval.Process)
-	}
-	return out
-}
-
 // fail reports a mistake at a key of the recipe.
 func (b *builder) fail(path, msg, hint string) {
 	b.failAt(b.in.RecipePos, path, msg, hint)

@@ -115,7 +115,7 @@ func facts(p *models.Plan) (map[fact]string, error) {
 		out[k] = strings.TrimPrefix(out[k]+"; "+place(row), "; ")
 	}
 	b := &builder{plan: p}
-	for _, x := range b.processes() {
+	for _, x := range b.plan.Processes() {
 		processFacts(out, x)
 	}
 	for _, w := range p.Workers {

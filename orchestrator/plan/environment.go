@@ -73,7 +73,7 @@ func shown(v models.EnvVar) string {
 // finishEnv puts forwarded variables and those of the command line into every
 // process, spells booleans as their readers know them, and takes secrets out.
 func (b *builder) finishEnv() {
-	for _, p := range b.processes() {
+	for _, p := range b.plan.Processes() {
 		b.overlay(p, b.forwards[forwardKey(p.Scope)], true)
 		var flags []models.EnvVar
 		for _, s := range b.in.Env {
@@ -88,7 +88,7 @@ func (b *builder) finishEnv() {
 		}
 		slices.SortFunc(p.Env, func(x, y models.EnvVar) int { return strings.Compare(x.Name, y.Name) })
 	}
-	for _, p := range b.processes() {
+	for _, p := range b.plan.Processes() {
 		for i := range p.Env {
 			b.hide(p, &p.Env[i])
 		}

@@ -16,7 +16,7 @@ import (
 func find(t *testing.T, p *models.Plan, process, name string) (models.EnvVar, bool) {
 	t.Helper()
 	b := &builder{plan: p}
-	for _, x := range b.processes() {
+	for _, x := range b.plan.Processes() {
 		if x.ID != process {
 			continue
 		}

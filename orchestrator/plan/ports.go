@@ -142,7 +142,7 @@ func (b *builder) reserve(h *hosts) {
 // that planning handed out.
 func (b *builder) checkPorts() {
 	h := &hosts{local: b.in.Launcher == models.LauncherLocal}
-	for _, p := range b.processes() {
+	for _, p := range b.plan.Processes() {
 		for _, q := range p.Ports {
 			who := p.ID + " (" + q.Name + ")"
 			if q.Number < 1 || q.Number > 65535 {

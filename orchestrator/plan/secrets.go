@@ -130,7 +130,7 @@ func (b *builder) checkLeaks() {
 // checkArgv refuses flags that carry secrets by their meaning: everybody on the
 // node reads command lines.
 func (b *builder) checkArgv() {
-	for _, p := range b.processes() {
+	for _, p := range b.plan.Processes() {
 		for _, word := range p.Argv {
 			name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 			if strings.HasPrefix(word, "--") && env.Secret(strings.ReplaceAll(name, "-", "_")) {

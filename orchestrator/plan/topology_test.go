@@ -284,7 +284,7 @@ func checkPlacement(t *testing.T, p *models.Plan) {
 	ports := map[[2]int]string{}
 	gpusUsed := map[[2]int]string{}
 	b := &builder{plan: p}
-	for _, x := range b.processes() {
+	for _, x := range b.plan.Processes() {
 		host := x.Node
 		if local {
 			host = 0

@@ -45,7 +45,7 @@ func Journeys(p *models.Plan, records []Record, all bool) []Row {
 		over[o.Key] = o
 	}
 	var rows []Row
-	for _, proc := range processes(p) {
+	for _, proc := range p.Processes() {
 		rec, reported := last[proc.ID]
 		for _, v := range proc.Env {
 			row := plannedRow(proc, v, over["env:"+proc.Scope+":"+v.Name])
@@ -161,29 +161,4 @@ func same(a, b *Text) bool {
 		return a == b
 	}
 	return bytes.Equal(*a, *b)
-}
-
-// processes are all processes of a plan, in the order in which they start.
-func processes(p *models.Plan) []*models.Process {
-	var out []*models.Process
-	for i := range p.Services {
-		out = append(out, &p.Services[i])
-	}
-	for i := range p.Workers {
-		for j := range p.Workers[i].Ranks {
-			out = append(out, &p.Workers[i].Ranks[j])
-		}
-	}
-	if p.Router != nil {
-		out = append(out, &p.Router.Process)
-	}
-	if p.Client != nil {
-		for i := range p.Client.Points {
-			out = append(out, &p.Client.Points[i].Process)
-		}
-	}
-	if p.Eval != nil {
-		out = append(out, &p.Eval.Process)
-	}
-	return out
 }

@@ -12,7 +12,7 @@ func Nearest(word string, names []string) string {
 	w := fold(word)
 	best, bestAt := "", max(1, len(w)/3)+1
 	for _, name := range names {
-		if d := distance(w, fold(name)); d < bestAt {
+		if d := Distance(w, fold(name)); d < bestAt {
 			best, bestAt = name, d
 		}
 	}
@@ -31,9 +31,9 @@ func fold(s string) []rune {
 	}, strings.ToLower(s)))
 }
 
-// distance is the number of single-character insertions, deletions,
+// Distance is the number of single-character insertions, deletions,
 // replacements and swaps of neighbours between a and b.
-func distance(a, b []rune) int {
+func Distance(a, b []rune) int {
 	before, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range prev {
 		prev[j] = j

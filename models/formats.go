@@ -65,15 +65,13 @@ func Formats() map[string]Format {
 		"positive":      {Doc: "a number above zero", Pattern: decimal, Check: checkNumber(func(v float64) bool { return v > 0 })},
 		"share":         {Doc: "a number above 0 and at most 1", Pattern: decimal, Check: checkNumber(func(v float64) bool { return 0 < v && v <= 1 })},
 		"share-or-zero": {Doc: "a number from 0 to 1", Pattern: decimal, Check: checkNumber(func(v float64) bool { return 0 <= v && v <= 1 })},
-		"sbatch-option": {Doc: "the name of an sbatch option without dashes", Pattern: optionPattern, Check: checkOption("sbatch", sbatchKeys())},
-		"srun-option":   {Doc: "the name of an srun option without dashes", Pattern: optionPattern, Check: checkOption("srun", srunKeys())},
+		"sbatch-option": {Doc: "the name of an sbatch option without dashes", Pattern: optionPattern, Check: CheckSbatchOption},
+		"srun-option":   {Doc: "the name of an srun option without dashes", Pattern: optionPattern, Check: CheckSrunOption},
 	}
 }
 
 // decimal is a number as engines read it: no exponent, no sign.
 const decimal = `^([0-9]+(\.[0-9]+)?|\.[0-9]+)$`
-
-const optionPattern = `^[a-z][a-z0-9-]*$`
 
 // pattern is a format that a regular expression says all about.
 func pattern(doc, expr string) yamlx.Format {
@@ -276,46 +274,6 @@ func checkNumber(ok func(float64) bool) func(string) error {
 			return nil
 		}
 		return yamlx.ErrForm
-	}
-}
-
-// sbatchKeys are the sbatch options that the tool writes itself, with the key
-// of the site or recipe that sets each; "": it follows from the plan.
-func sbatchKeys() map[string]string {
-	return map[string]string{
-		"partition": "slurm.partition", "account": "slurm.account", "qos": "slurm.qos", "reservation": "slurm.reservation",
-		"constraint": "slurm.constraint", "time": "slurm.time_limit", "exclusive": "slurm.exclusive", "mem": "slurm.memory",
-		"gres": "slurm.gpu_request", "gpus-per-node": "slurm.gpu_request", "signal": "slurm.signal_lead", "exclude": "exclude",
-		"output": "runs_dir", "error": "runs_dir", "job-name": "name (of the recipe)",
-		"nodes": "", "ntasks": "", "ntasks-per-node": "", "requeue": "", "no-requeue": "", "parsable": "", "wrap": "", "wait": "",
-		"array": "", "export": "", "chdir": "", "open-mode": "",
-	}
-}
-
-// srunKeys are those of srun.
-func srunKeys() map[string]string {
-	own := map[string]string{}
-	for _, name := range []string{"nodes", "ntasks", "ntasks-per-node", "nodelist", "relative", "jobid", "overlap", "kill-on-bad-exit",
-		"mpi", "input", "output", "error", "label", "unbuffered", "pty", "export", "chdir", "time"} {
-		own[name] = ""
-	}
-	return own
-}
-
-func checkOption(program string, own map[string]string) func(string) error {
-	re := regexp.MustCompile(optionPattern)
-	return func(s string) error {
-		if !re.MatchString(s) {
-			return fmt.Errorf("%q is not the name of an %s option; write it without dashes, in full", s, program)
-		}
-		key, mine := own[s]
-		switch {
-		case key != "":
-			return fmt.Errorf("the %s option %q has its own key: %s", program, s, key)
-		case mine:
-			return fmt.Errorf("the %s option %q is the tool's own", program, s)
-		}
-		return nil
 	}
 }
 

@@ -18,7 +18,7 @@ func TestLoadSite(t *testing.T) {
 	t.Parallel()
 	s, pos, err := LoadSite("f.yaml", []byte(minimalSite+`
 shared_fs: no
-slurm: {partition: compute, options: {comment: two words}}
+slurm: {partition: compute, options: {mail-user: two words}}
 container:
   mounts: [/models:/models:ro, /tmp:/tmp]
   ulimits: {memlock: -1, nofile: "1024:65536"}
@@ -32,7 +32,7 @@ exclude:
 	yes, no, tc := Bool(true), Bool(false), 104
 	want := &Site{APIVersion: APIVersion, Kind: KindSite, Name: "lab", GPUsPerNode: 8, RunsDir: "/shared/runs", SharedFS: &no,
 		Slurm: SlurmSite{Partition: "compute", TimeLimit: Duration(8 * time.Hour), GPURequest: "gres", Memory: "0", Exclusive: &yes,
-			Options: map[string]string{"comment": "two words"}},
+			Options: map[string]string{"mail-user": "two words"}},
 		SSH: SSHSite{MaxHandshakes: 8},
 		Container: ContainerSite{Runtime: "docker", Sudo: "auto", IPC: "host", Pull: "missing", Privileged: &no,
 			Mounts: []string{"/models:/models:ro", "/tmp:/tmp"}, Ulimits: map[string]string{"memlock": "-1", "nofile": "1024:65536"}},
@@ -58,12 +58,12 @@ func TestSiteMistakes(t *testing.T) {
 		{"newline in a directive", "slurm: {partition: \"a\\nb\", account: 'x #y'}\n", []string{
 			`6:20 slurm.partition must be one word without quotes, '#' and '\', because it becomes part of a job's directives, not "a\nb"`,
 			`6:37 slurm.account must be one word without quotes, '#' and '\', because it becomes part of a job's directives, not "x #y"`}},
-		{"option in the wrong place", "slurm: {options: {time: 1h, nodes: 3, --foo: x, comment: 'a#b'}, step_options: {overlap: ''}}\n", []string{
+		{"option in the wrong place", "slurm: {options: {time: 1h, nodes: 3, --foo: x, licenses: 'a#b'}, step_options: {overlap: ''}}\n", []string{
 			`6:19 the key "time" in slurm.options: the sbatch option "time" has its own key: slurm.time_limit`,
 			`6:29 the key "nodes" in slurm.options: the sbatch option "nodes" is the tool's own`,
 			`6:39 the key "--foo" in slurm.options: "--foo" is not the name of an sbatch option; write it without dashes, in full`,
-			`6:58 slurm.options.comment must be one line without '#', because it becomes part of a job's directives, not "a#b"`,
-			`6:81 the key "overlap" in slurm.step_options: the srun option "overlap" is the tool's own`}},
+			`6:59 slurm.options.licenses must be one line without '#', because it becomes part of a job's directives, not "a#b"`,
+			`6:82 the key "overlap" in slurm.step_options: the srun option "overlap" is the tool's own`}},
 		{"memory", "slurm: {memory: lots}\n", []string{`6:17 slurm.memory must be a size such as 0, 512G or 2T, not "lots"`}},
 		{"dialect", "slurm: {gpu_request: gpus_per_node}\n", []string{`6:22 slurm.gpu_request is "gpus_per_node", it must be one of: gres, gpus-per-node, none; did you mean "gpus-per-node"?`}},
 		{"mounts", "container: {mounts: [/a, /a:b, '/a:/b:rx', '/c:/b', '/d:/b/', '/x:/disagg/bin', /a:/b:ro:z]}\n", []string{

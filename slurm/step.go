@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/disagg/disagg/internal/procgroup"
+	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/models/env"
 	"github.com/disagg/disagg/slurm/hostlist"
 )
@@ -41,20 +41,9 @@ func stepDefaults() map[string]string {
 	return map[string]string{
 		"cpu-bind":  "none", // the program only starts and watches others
 		"mem":       "0",    // all that the job has; a step cannot have more
-		"mpi":       "none", // the site's default plugin may not work on every node
 		"propagate": "NONE", // limits of the shell that started us are an accident
-		"wait":      "0",    // the first task to end does not end the others
 	}
 }
-
-// stepOwn are options that a site may not replace: the tool counts on them.
-func stepOwn() []string {
-	return []string{"jobid", "nodes", "ntasks", "ntasks-per-node", "nodelist", "overlap", "kill-on-bad-exit", "input",
-		"output", "error", "export", "job-name", "label", "unbuffered", "pty", "quit-on-interrupt", "chdir", "relative",
-		"multi-prog", "no-allocate", "exclusive"}
-}
-
-var stepOption = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
 // StepArgs is the srun command, without "srun" itself, that starts the request's
 // program. Each option stands in one word with its value: one release of srun
@@ -82,6 +71,8 @@ func StepArgs(r StepRequest) ([]string, error) {
 		"--nodelist=" + hostlist.Compress(r.Nodes),
 		"--overlap",
 		"--kill-on-bad-exit=0",
+		"--wait=0",   // the first task to end does not end the others
+		"--mpi=none", // the site's default plugin may not work on every node
 		"--quit-on-interrupt",
 		"--input=all",
 		"--export=ALL",
@@ -89,12 +80,10 @@ func StepArgs(r StepRequest) ([]string, error) {
 	options := stepDefaults()
 	for _, name := range slices.Sorted(maps.Keys(r.Options)) {
 		value := r.Options[name]
-		switch {
-		case !stepOption.MatchString(name):
-			return nil, fmt.Errorf("build step: %q is not the name of an srun option", plain(name))
-		case slices.Contains(stepOwn(), name):
-			return nil, fmt.Errorf("build step: srun option %s is the tool's own", name)
-		case strings.ContainsAny(value, "\x00\n"):
+		if err := models.CheckSrunOption(name); err != nil {
+			return nil, fmt.Errorf("build step: %w", err)
+		}
+		if strings.ContainsAny(value, "\x00\n") {
 			return nil, fmt.Errorf("build step: srun option %s holds a line break or NUL byte", name)
 		}
 		options[name] = value

@@ -1,11 +1,13 @@
 package slurm_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/slurm"
 	"github.com/disagg/disagg/slurm/slurmtest"
 )
@@ -19,8 +21,8 @@ func TestStepArgs(t *testing.T) {
 	})
 	want := []string{
 		"--jobid=812", "--job-name=disagg-agents", "--nodes=3", "--ntasks=3", "--ntasks-per-node=1",
-		"--nodelist=g[9-10],rack1-n08", "--overlap", "--kill-on-bad-exit=0", "--quit-on-interrupt", "--input=all", "--export=ALL",
-		"--contiguous", "--cpu-bind=verbose,none", "--gres=none", "--mem=64G", "--mpi=none", "--propagate=NONE", "--wait=0",
+		"--nodelist=g[9-10],rack1-n08", "--overlap", "--kill-on-bad-exit=0", "--wait=0", "--mpi=none", "--quit-on-interrupt", "--input=all", "--export=ALL",
+		"--contiguous", "--cpu-bind=verbose,none", "--gres=none", "--mem=64G", "--propagate=NONE",
 		"--", "/shared/a run/bin/disagg", "agent", "--run", "/shared/a run",
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -39,16 +41,33 @@ func TestStepArgsRefuses(t *testing.T) {
 		return slurm.StepRequest{JobID: "7", Nodes: []string{"a"}, Argv: []string{"true"}}
 	}
 	for want, edit := range map[string]func(*slurm.StepRequest){
-		`build step: "7.0" is not a job id`:                          func(r *slurm.StepRequest) { r.JobID = "7.0" },
-		`build step: nodes and a program are needed`:                 func(r *slurm.StepRequest) { r.Nodes = nil },
-		`build step: srun option nodes is the tool's own`:            func(r *slurm.StepRequest) { r.Options = map[string]string{"nodes": "4"} },
-		`build step: "--mem" is not the name of an srun option`:      func(r *slurm.StepRequest) { r.Options = map[string]string{"--mem": "4"} },
-		`build step: srun option mem holds a line break or NUL byte`: func(r *slurm.StepRequest) { r.Options = map[string]string{"mem": "4\n"} },
+		`build step: "7.0" is not a job id`:                                                       func(r *slurm.StepRequest) { r.JobID = "7.0" },
+		`build step: nodes and a program are needed`:                                              func(r *slurm.StepRequest) { r.Nodes = nil },
+		`build step: the srun option "nodes" is the tool's own`:                                   func(r *slurm.StepRequest) { r.Options = map[string]string{"nodes": "4"} },
+		`build step: "--mem" is not the name of an srun option; write it without dashes, in full`: func(r *slurm.StepRequest) { r.Options = map[string]string{"--mem": "4"} },
+		`build step: srun option mem holds a line break or NUL byte`:                              func(r *slurm.StepRequest) { r.Options = map[string]string{"mem": "4\n"} },
 	} {
 		r := good()
 		edit(&r)
 		if _, err := slurm.StepArgs(r); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// TestStepOptionsAreWrittenOnce: what a step sets by itself, a site cannot add
+// once more, but for the defaults that it replaces.
+func TestStepOptionsAreWrittenOnce(t *testing.T) {
+	t.Parallel()
+	args, err := slurm.StepArgs(slurm.StepRequest{JobID: "7", Nodes: []string{"a"}, Argv: []string{"true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaceable := []string{"cpu-bind", "mem", "propagate"}
+	for _, a := range args[:slices.Index(args, "--")] {
+		name, _, _ := strings.Cut(strings.TrimPrefix(a, "--"), "=")
+		if err := models.CheckSrunOption(name); (err == nil) != slices.Contains(replaceable, name) {
+			t.Errorf("a site adds %s: %v", name, err)
 		}
 	}
 }

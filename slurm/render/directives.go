@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,16 +17,15 @@ import (
 // maxSignalLead is the longest lead that Slurm's --signal takes.
 const maxSignalLead = 65535 * time.Second
 
-// list collects directives; an option is written once.
+// list collects directives.
 type list struct {
 	lines []string
-	names map[string]bool
 	errs  []error
 }
 
 // directives lists the script's directives, without the leading "#SBATCH ".
 func directives(job models.SlurmJob, v ScriptView) ([]string, []error) {
-	l := &list{names: map[string]bool{}}
+	l := &list{}
 	l.set("job-name", job.JobName)
 	l.set("comment", v.Token)
 	l.count("nodes", job.Nodes)
@@ -63,14 +61,8 @@ func (l *list) fail(name string, err error) {
 	l.errs = append(l.errs, fmt.Errorf("--%s: %w", name, err))
 }
 
-// add writes the line of option name.
-func (l *list) add(name, line string) {
-	l.names[name] = true
-	l.lines = append(l.lines, line)
-}
-
 // flag adds an option without a value.
-func (l *list) flag(name string) { l.add(name, "--"+name) }
+func (l *list) flag(name string) { l.lines = append(l.lines, "--"+name) }
 
 // set adds an option, always as --name=value: one release reads the word after
 // a lone --name as part of its value.
@@ -84,7 +76,7 @@ func (l *list) set(name, value string) {
 		l.fail(name, err)
 		return
 	}
-	l.add(name, "--"+name+"="+q)
+	l.lines = append(l.lines, "--"+name+"="+q)
 }
 
 // optional adds an option unless its value is empty.
@@ -173,25 +165,18 @@ func (l *list) paths(runDir string) {
 	l.set("error", escape.Replace(path.Join(runDir, ErrorName)))
 }
 
-var optionName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
-
-// fixed are options that would undo what the script relies on.
-var fixed = []string{"array", "exclusive", "export-file", "get-user-env", "gpus", "gpus-per-node", "gpus-per-task",
-	"gres", "hold", "input", "mem", "open-mode", "parsable", "requeue", "test-only", "wait", "wrap"}
-
 // extra adds the site's further options in the order of their names. An empty
 // value makes an option without one.
 func (l *list) extra(options map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(options)) {
 		value := options[name]
-		switch {
-		case !optionName.MatchString(name):
-			l.fail(name, errors.New("not the name of an sbatch option"))
-		case l.names[name] || slices.Contains(fixed, name):
-			l.fail(name, errors.New("this option is not the site's to add: the tool sets it, or cannot work with it"))
-		case value == "":
+		if err := models.CheckSbatchOption(name); err != nil {
+			l.errs = append(l.errs, err)
+			continue
+		}
+		if value == "" {
 			l.flag(name)
-		default:
+		} else {
 			l.set(name, value)
 		}
 	}

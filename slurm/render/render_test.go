@@ -207,9 +207,9 @@ func TestScriptRefuses(t *testing.T) {
 		"unclean run":       {func(_ *models.SlurmJob, v *ScriptView) { v.RunDir = "/a/../b" }, `run directory "/a/../b" is not a clean absolute path`},
 		"plan hash":         {func(_ *models.SlurmJob, v *ScriptView) { v.PlanHash = "abc" }, `plan hash "abc" is not a SHA-256 in hex`},
 		"tool":              {func(_ *models.SlurmJob, v *ScriptView) { v.Tool = "1\nrm" }, `version of the tool: "1\nrm" holds a line break`},
-		"option twice":      {func(j *models.SlurmJob, _ *ScriptView) { j.Options = map[string]string{"nodes": "4"} }, `--nodes: this option is not the site's to add: the tool sets it, or cannot work with it`},
-		"requeue":           {func(j *models.SlurmJob, _ *ScriptView) { j.Options = map[string]string{"requeue": ""} }, `--requeue: this option is not the site's to add: the tool sets it, or cannot work with it`},
-		"option name":       {func(j *models.SlurmJob, _ *ScriptView) { j.Options = map[string]string{"--qos x": "4"} }, `----qos x: not the name of an sbatch option`},
+		"option twice":      {func(j *models.SlurmJob, _ *ScriptView) { j.Options = map[string]string{"nodes": "4"} }, `the sbatch option "nodes" is the tool's own`},
+		"requeue":           {func(j *models.SlurmJob, _ *ScriptView) { j.Options = map[string]string{"requeue": ""} }, `the sbatch option "requeue" is the tool's own`},
+		"option name":       {func(j *models.SlurmJob, _ *ScriptView) { j.Options = map[string]string{"--qos x": "4"} }, `"--qos x" is not the name of an sbatch option; write it without dashes, in full`},
 		"option value":      {func(j *models.SlurmJob, _ *ScriptView) { j.Options = map[string]string{"licenses": "a#b"} }, `--licenses: "a#b" holds '#', which a directive cannot carry`},
 		"all at once": {func(j *models.SlurmJob, v *ScriptView) { j.JobName, v.PlanHash, v.Tool = "", "", "\x00" },
 			"--job-name: a value is missing\nplan hash \"\" is not a SHA-256 in hex\nversion of the tool: \"\\x00\" holds a NUL byte"},
@@ -220,6 +220,30 @@ func TestScriptRefuses(t *testing.T) {
 		got, err := Script(j, v)
 		if err == nil || err.Error() != "write job script: "+tt.want || got != nil {
 			t.Errorf("%s: got %v, want %s", name, err, tt.want)
+		}
+	}
+}
+
+// TestNoOptionIsWrittenTwice: what the script sets by itself, a site cannot add
+// once more; only propagate gives way to the site's.
+func TestNoOptionIsWrittenTwice(t *testing.T) {
+	t.Parallel()
+	for _, name := range slices.Sorted(maps.Keys(goldenJobs())) {
+		j, v := goldenJobs()[name]()
+		j.Options = nil
+		script, err := Script(j, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(script)) {
+			option, ok := strings.CutPrefix(line, "#SBATCH --")
+			if !ok {
+				continue
+			}
+			option, _, _ = strings.Cut(strings.TrimSpace(option), "=")
+			if err := models.CheckSbatchOption(option); (err == nil) != (option == "propagate") {
+				t.Errorf("%s: a site adds %s: %v", name, option, err)
+			}
 		}
 	}
 }

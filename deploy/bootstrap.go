@@ -14,6 +14,10 @@ import (
 // maxBootstrap bounds the line that an agent reads before it knows anything.
 const maxBootstrap = 64 << 10
 
+// BootstrapEnv names the variable that may hold the bootstrap line instead of
+// stdin, for a transport that holds stdin back until every node has started.
+const BootstrapEnv = "DISAGG_BOOTSTRAP"
+
 // Bootstrap is the first line on an agent's stdin: how to reach the controller
 // and what the site wants. It is never on a command line.
 type Bootstrap struct {

@@ -100,8 +100,12 @@ func (r *run) judge(rep PreflightReport, replace bool) error {
 		}
 	}
 	for i, n := range r.place {
-		if n != before[i] {
-			r.warn(events.Event{Node: n.name, Msg: fmt.Sprintf("plan node %d moves from %s to %s, because %s is unfit: %s", i, before[i].name, n.name, before[i].name, before[i].unfit)})
+		switch old := before[i]; {
+		case n == old:
+		case old.unfit != "":
+			r.warn(events.Event{Node: n.name, Msg: fmt.Sprintf("plan node %d moves from %s to %s, because %s is unfit: %s", i, old.name, n.name, old.name, old.unfit)})
+		default:
+			r.emit(events.Event{Kind: events.Warning, Node: n.name, Msg: fmt.Sprintf("plan node %d moves from %s to %s, in the allocation's order", i, old.name, n.name)})
 		}
 	}
 	return nil

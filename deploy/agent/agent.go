@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -95,9 +96,16 @@ func Run(ctx context.Context, o Options) error {
 	return a.serve(ctx, in, term)
 }
 
-// bootstrap reads the first line of stdin. A read of stdin cannot be
-// interrupted, so it is left behind when time is up.
+// bootstrap reads the first line of stdin, or the variable that stands for it. A
+// read of stdin cannot be interrupted, so it is left behind when time is up.
 func bootstrap(ctx context.Context, in *bufio.Reader, term <-chan os.Signal) (deploy.Bootstrap, error) {
+	if line, ok := os.LookupEnv(deploy.BootstrapEnv); ok {
+		// What is started from here has no use for the token.
+		if err := os.Unsetenv(deploy.BootstrapEnv); err != nil {
+			return deploy.Bootstrap{}, fmt.Errorf("read bootstrap: %w", err)
+		}
+		return deploy.ReadBootstrap(bufio.NewReader(strings.NewReader(line + "\n")))
+	}
 	type result struct {
 		b   deploy.Bootstrap
 		err error

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// handshakeLimit bounds one attempt, from TCP to the login.
+	// handshakeLimit bounds one attempt by default, from TCP to the login.
 	handshakeLimit = 20 * time.Second
 	// jumpLimit bounds the way to a jump host, repetitions included.
 	jumpLimit = time.Minute
@@ -161,7 +161,7 @@ func (t *Transport) attempt(ctx context.Context, slots chan struct{}, dial diale
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, handshakeLimit)
+	ctx, cancel := context.WithTimeout(ctx, t.opts.Handshake)
 	defer cancel()
 	raw, err := dial(ctx, "tcp", h.addr())
 	if err != nil {

@@ -35,6 +35,8 @@ type Options struct {
 	// Home, User and AgentSocket describe whoever connects; empty: this
 	// process's user and SSH_AUTH_SOCK.
 	Home, User, AgentSocket string
+	// Handshake bounds one attempt at one hop, from TCP to the login; zero: 20 s.
+	Handshake time.Duration
 	// Dial opens TCP connections; nil: the usual way.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
@@ -98,6 +100,7 @@ func (o *Options) fill() error {
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext
 	}
+	o.Handshake = cmp.Or(o.Handshake, handshakeLimit)
 	o.Site.MaxHandshakes = cmp.Or(o.Site.MaxHandshakes, defaultHandshakes)
 	return nil
 }

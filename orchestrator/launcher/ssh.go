@@ -16,8 +16,9 @@ import (
 type SSH struct {
 	Setup deploy.Setup
 	Site  models.SSHSite
-	// Patience is how long one node may take; zero: as long as the caller waits.
-	Patience time.Duration
+	// Handshake is how long one attempt at one host may take, from TCP to the
+	// login; zero: the transport's own limit.
+	Handshake time.Duration
 
 	mu        sync.Mutex
 	transport *ssh.Transport
@@ -27,21 +28,14 @@ var _ orchestrator.Launcher = (*SSH)(nil)
 
 // Start implements orchestrator.Launcher.
 func (s *SSH) Start(ctx context.Context, nodes []string, events chan<- deploy.Event) (<-chan orchestrator.Connection, error) {
-	setup := s.Setup
-	setup.Events = events
-	t, err := ssh.New(ssh.Options{Setup: setup, Site: s.Site})
+	t, err := s.open(events)
 	if err != nil {
 		return nil, orchestrator.WithCode(orchestrator.ExitConfig, err)
 	}
-	s.mu.Lock()
-	s.transport = t
-	s.mu.Unlock()
 	out := make(chan orchestrator.Connection, len(nodes))
 	var wg sync.WaitGroup
 	for _, name := range nodes {
 		wg.Go(func() {
-			ctx, cancel := s.bounded(ctx)
-			defer cancel()
 			c, err := t.Connect(ctx, name)
 			if err != nil {
 				out <- failed(name, err)
@@ -57,12 +51,21 @@ func (s *SSH) Start(ctx context.Context, nodes []string, events chan<- deploy.Ev
 	return out, nil
 }
 
-// bounded is the time that one node has.
-func (s *SSH) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if s.Patience == 0 {
-		return context.WithCancel(ctx)
+// open gives the transport. A second Start goes by the ways of the first.
+func (s *SSH) open(events chan<- deploy.Event) (*ssh.Transport, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.transport != nil {
+		return s.transport, nil
 	}
-	return context.WithTimeout(ctx, s.Patience)
+	setup := s.Setup
+	setup.Events = events
+	t, err := ssh.New(ssh.Options{Setup: setup, Site: s.Site, Handshake: s.Handshake})
+	if err != nil {
+		return nil, err
+	}
+	s.transport = t
+	return t, nil
 }
 
 // Close implements orchestrator.Launcher. Each connection's Close ends its agent;

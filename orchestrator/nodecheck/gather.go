@@ -14,12 +14,12 @@ import (
 
 const (
 	// DefaultReach is how long a node may take to be reached.
-	DefaultReach = 8 * time.Second
+	DefaultReach = 7 * time.Second
 	// sayEvery is the time between two words about who has not answered.
 	sayEvery = 2 * time.Second
 	// partingTime bounds the end of agents and launcher. What does not end by then
 	// ends by its lease, when this process does.
-	partingTime = 2 * time.Second
+	partingTime = time.Second
 )
 
 // Request says whose facts to gather, and how.

@@ -230,14 +230,22 @@ func (a *app) factsFor(ctx context.Context, f *checkFlags, recipe string) (spec 
 	if err != nil {
 		return spec, nil, none, err
 	}
+	reach := f.reach
+	if kind == models.LauncherSSH {
+		reach += copyTime // the handshakes have their own limit
+	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	all, end, err = nodecheck.Gather(ctx, nodecheck.Request{Launcher: l, Nodes: nodes, Spec: p.spec, Reach: f.reach, Waiting: a.interim(p.spec)})
+	all, end, err = nodecheck.Gather(ctx, nodecheck.Request{Launcher: l, Nodes: nodes, Spec: p.spec, Reach: reach, Waiting: a.interim(p.spec)})
 	stop()
 	if err != nil {
 		return spec, nil, none, err
 	}
 	return p.spec, all, end, nil
 }
+
+// copyTime is how long the way to a node may take beyond the handshake: several
+// hops, and the binary that is copied the first time.
+const copyTime = 30 * time.Second
 
 // interimAfter is how long those who have answered wait for the others before they
 // are reported on their own. A node that hangs is given its whole time, because
@@ -343,8 +351,7 @@ func (a *app) checkLauncher(kind, job string, reach time.Duration, p checkPlan) 
 	case models.LauncherLocal:
 		return &launcher.Local{Setup: setup}, nil
 	case models.LauncherSSH:
-		// Its own words on what hangs are better than that something does.
-		return &launcher.SSH{Setup: setup, Site: p.ssh, Patience: reach - reach/10}, nil
+		return &launcher.SSH{Setup: setup, Site: p.ssh, Handshake: reach}, nil
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -43,7 +43,7 @@ func TestHung(t *testing.T) {
 		{"a GPU probe sleeps for ever", []string{"--nodes"}, func() func() {
 			f.put("node3", broken(hangs("rocminfo")))
 			return func() {}
-		}, "gpu.busy", "rocminfo"},
+		}, "gpu.alive", "rocminfo"},
 		{"a driver's file never answers", []string{"--jobid", "--nodes"}, func() func() {
 			f.put("node3", broken(func(n *nodetest.Node) {
 				p := nodetest.Card(6) + "/mem_info_vram_used"

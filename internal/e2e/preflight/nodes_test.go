@@ -94,7 +94,16 @@ func (f *fleet) put(node string, n *nodetest.Node) {
 	for _, e := range old {
 		f.Must(os.RemoveAll(filepath.Join(root, e.Name())))
 	}
-	f.Must(n.Write(root, filepath.Join(root, "tools")))
+	tools := filepath.Join(root, "tools")
+	f.Must(n.Write(root, tools))
+	// The scripts name their answers by the path that nodes and containers see.
+	scripts, err := filepath.Glob(filepath.Join(tools, "[a-z]*"))
+	f.Must(err)
+	for _, s := range scripts {
+		data, err := os.ReadFile(s)
+		f.Must(err)
+		f.Must(os.WriteFile(s, []byte(strings.ReplaceAll(string(data), tools, filepath.Join(f.FixtureRoot(), "tools"))), 0o755))
+	}
 }
 
 // broken is a healthy node with one fault.

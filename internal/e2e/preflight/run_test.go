@@ -20,7 +20,7 @@ func forRuns(t *testing.T) *fleet {
 	data, err := os.ReadFile(f.Dir + "/site.yaml")
 	f.Must(err)
 	text := strings.Replace(string(data), "devices: [/dev/kfd, /dev/dri, /dev/infiniband]}",
-		"devices: [/dev/kfd, /dev/dri, /dev/infiniband], shm_size: 1g, mounts: [\""+f.FixtureRoot()+":"+f.FixtureRoot()+":ro\"]}", 1)
+		"devices: [/dev/kfd, /dev/dri, /dev/infiniband], shm_size: 1g, mounts: [\""+f.FixtureRoot()+":"+f.FixtureRoot()+"\"]}", 1)
 	f.Write("site.yaml", text+"  host: {shm_gib: 1}\n")
 	for _, n := range f.Nodes() {
 		f.put(n, forRun())

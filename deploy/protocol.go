@@ -10,7 +10,7 @@ const (
 	MethodRelease     = "release"      // WorkloadRef → nothing
 	MethodStop        = "stop"         // StopRequest → nothing
 	MethodLook        = "look"         // LookRequest → Leftovers
-	MethodSweep       = "sweep"        // SweepRequest → Swept
+	MethodReap        = "reap"         // ReapRequest → Reaped
 	MethodReadFile    = "read-file"    // ReadFileRequest → ReadFileAnswer
 	MethodWriteFile   = "write-file"   // WriteFileRequest → nothing
 	MethodFetch       = "fetch"        // FetchRequest → StreamRef

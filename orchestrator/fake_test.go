@@ -82,7 +82,9 @@ type fakeNode struct {
 	look     func() (deploy.Leftovers, error)
 	exec     func(req deploy.ExecRequest) (deploy.ExecResult, error)
 	image    func(ref string) (deploy.ImageInfo, error)
-	blind    bool // does not see the controller's files
+	reap     func() (deploy.Reaped, error)
+	again    *fakeNode // the second agent, once this one is lost; nil: it cannot be reached
+	blind    bool      // does not see the controller's files
 	private  string
 	looks    int
 }
@@ -111,13 +113,19 @@ func newCluster(names ...string) *cluster {
 
 // Start implements Launcher.
 func (c *cluster) Start(ctx context.Context, nodes []string, events chan<- deploy.Event) (<-chan Connection, error) {
-	c.ctx, c.events = ctx, events
+	if c.ctx == nil {
+		c.ctx, c.events = ctx, events
+	}
 	out := make(chan Connection, len(nodes))
 	for _, name := range nodes {
 		switch {
 		case c.unreach[name] != nil:
 			out <- Connection{Name: name, Err: c.unreach[name]}
 		case c.never[name]:
+		case c.nodes[name].Err() != nil && c.nodes[name].again == nil:
+			out <- Connection{Name: name, Err: errors.New("no route to host")}
+		case c.nodes[name].Err() != nil:
+			out <- Connection{Name: name, Node: c.nodes[name].again}
 		default:
 			out <- Connection{Name: name, Node: c.nodes[name]}
 		}
@@ -426,6 +434,13 @@ func (n *fakeNode) Look(context.Context, string, []int) (deploy.Leftovers, error
 	}
 	slices.Sort(l.Processes)
 	return l, nil
+}
+
+func (n *fakeNode) Reap(context.Context, deploy.ReapRequest) (deploy.Reaped, error) {
+	if n.reap != nil {
+		return n.reap()
+	}
+	return deploy.Reaped{}, nil
 }
 
 func (n *fakeNode) ReadFile(_ context.Context, path string, offset int64, limit int) ([]byte, int64, error) {

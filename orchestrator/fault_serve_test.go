@@ -267,6 +267,52 @@ func TestLostNodeExplainsWhatItsPeersSay(t *testing.T) {
 	})
 }
 
+func TestSecondLookAtALostNode(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		stays    bool // something the second agent cannot remove
+		code     ExitCode
+		warnings []string
+	}{
+		{"what was left is removed", false, ExitWorkload, []string{"node gpu-02 was reached again, and what its lost agent left was removed: /tmp/dsg-1"}},
+		{"something stays", true, ExitWorkload, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newScenario(t, 1, 1)
+				again := newCluster("gpu-02").nodes["gpu-02"]
+				again.reap = func() (deploy.Reaped, error) {
+					return deploy.Reaped{Runs: []deploy.Remains{{RunID: s.dir.ID(), Files: []string{"/tmp/dsg-1"}, Removed: !tc.stays}}}, nil
+				}
+				if tc.stays {
+					again.look = func() (deploy.Leftovers, error) {
+						return deploy.Leftovers{Processes: []string{"812 python3"}}, nil
+					}
+				}
+				s.c.nodes["gpu-02"].again = again
+				s.during(5*time.Second, func() { s.c.nodes["gpu-02"].lose(errors.New("the agent was killed")) })
+				res := s.start()
+				s.verdict(res, tc.code, "node gpu-02 is lost: the agent was killed")
+				if diff := cmp.Diff(tc.warnings, res.Warnings); diff != "" {
+					t.Errorf("warnings (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff([]string{"gpu-01", "gpu-02"}, res.Looked); diff != "" {
+					t.Errorf("looked at (-want +got):\n%s", diff)
+				}
+				if left := len(res.Leftovers) > 0; left != tc.stays {
+					t.Errorf("leftovers: %+v", res.Leftovers)
+				}
+				select {
+				case <-again.Done():
+				default:
+					t.Error("the second agent was not closed")
+				}
+			})
+		})
+	}
+}
+
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -30,6 +30,9 @@ type Node interface {
 	Stop(ctx context.Context, id string, grace time.Duration) error
 	// Look reports what of a run, and which listeners on ports, are on the node.
 	Look(ctx context.Context, runID string, ports []int) (deploy.Leftovers, error)
+	// Reap reports what dead runs of the user have left on the node, and takes it
+	// away if asked.
+	Reap(ctx context.Context, req deploy.ReapRequest) (deploy.Reaped, error)
 	// ReadFile reads up to max bytes of a file from offset, and tells its size.
 	ReadFile(ctx context.Context, path string, offset int64, max int) (data []byte, size int64, err error)
 	// WriteFile writes a file, making the directories above it.

@@ -16,53 +16,74 @@ import (
 const lookEvery = 250 * time.Millisecond
 
 // stageLook looks at every node, independently of what the stop said: containers,
-// processes, ports, files. What is left, and what could not be looked at, is
-// listed with what to do.
+// processes, ports, files. A node whose agent is lost is looked at by a second
+// one. What is left, and what could not be looked at, is listed with what to do.
 func (r *run) stageLook(ctx context.Context) error {
-	var reach []*node
-	for _, n := range r.nodes {
-		switch {
-		case n.conn == nil:
-		case n.lost:
-			r.left = append(r.left, deploy.Leftovers{Node: n.name, Unverified: []string{fmt.Sprintf("the node is lost; its lease ends what ran there, but nobody looked; look with: %s", r.cleanupOn(n))}})
-		default:
-			reach = append(reach, n)
-		}
-	}
+	var nodes, lost []*node
 	ports := map[*node][]int{}
-	for _, n := range reach {
-		ports[n] = r.ports(n)
+	for _, n := range r.nodes {
+		if n.conn == nil {
+			continue
+		}
+		if n.lost {
+			lost = append(lost, n)
+		}
+		nodes, ports[n] = append(nodes, n), r.ports(n)
 	}
 	until := time.Now().Add(r.pace.Look)
-	a, err := each(ctx, r, reach, "the last look", true, func(ctx context.Context, n *node) (deploy.Leftovers, error) {
-		for {
-			l, err := n.conn.Look(ctx, r.id, ports[n])
-			if err != nil || l.Clean() || !time.Now().Before(until) || !pause(ctx, lookEvery) {
-				return l, err
-			}
+	again := r.reachAgain(ctx, lost)
+	a, err := each(ctx, r, nodes, "the last look", true, func(ctx context.Context, n *node) (look, error) {
+		if slices.Contains(lost, n) {
+			return r.lookAgain(ctx, again[n.name], ports[n], until)
 		}
+		left, err := r.lookUntil(ctx, n.conn, ports[n], until)
+		return look{left: left}, err
 	})
 	if errors.Is(err, errLeave) {
 		return err
 	}
-	for _, n := range reach {
+	for _, n := range nodes {
 		l, ok := a.ok[n]
-		why := "no answer in time"
-		if e := a.bad[n]; e != nil {
-			why = e.Error()
-		}
-		if !ok {
-			l = deploy.Leftovers{Unverified: []string{fmt.Sprintf("the node could not be looked at (%s); look with: %s", why, r.cleanupOn(n))}}
-		}
-		l.Node = n.name
-		if !l.Clean() {
-			r.left = append(r.left, l)
-		}
 		if ok {
+			r.onSecond(n, l.reaped)
 			r.looked = append(r.looked, n.name)
+		} else {
+			l.left.Unverified = []string{r.notLooked(n, a.bad[n])}
+		}
+		if l.left.Node = n.name; !l.left.Clean() {
+			r.left = append(r.left, l.left)
 		}
 	}
 	return r.leftovers()
+}
+
+// look is what was found on one node; reaped only by a second agent.
+type look struct {
+	left   deploy.Leftovers
+	reaped deploy.Reaped
+}
+
+// lookUntil looks at a node until nothing is left or time is up.
+func (r *run) lookUntil(ctx context.Context, conn Node, ports []int, until time.Time) (deploy.Leftovers, error) {
+	for {
+		l, err := conn.Look(ctx, r.id, ports)
+		if err != nil || l.Clean() || !time.Now().Before(until) || !pause(ctx, lookEvery) {
+			return l, err
+		}
+	}
+}
+
+// notLooked says of a node that nobody saw it, and how to.
+func (r *run) notLooked(n *node, err error) string {
+	why := "no answer in time"
+	if err != nil {
+		why = err.Error()
+	}
+	what := "the node could not be looked at"
+	if n.lost {
+		what = "the node is lost; its lease ends what ran there, but nobody looked"
+	}
+	return fmt.Sprintf("%s (%s); look with: %s", what, why, r.cleanupOn(n))
 }
 
 // leftovers turns what was found into the stage's outcome.

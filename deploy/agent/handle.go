@@ -48,8 +48,8 @@ func (a *agent) answer(ctx context.Context, method string, body json.RawMessage)
 		})
 	case deploy.MethodLook:
 		return with(body, func(r deploy.LookRequest) (any, error) { return a.look(ctx, r.RunID, r.Ports), nil })
-	case deploy.MethodSweep:
-		return with(body, func(r deploy.SweepRequest) (any, error) { return a.sweep(ctx, r), nil })
+	case deploy.MethodReap:
+		return with(body, func(r deploy.ReapRequest) (any, error) { return a.reap(ctx, r), nil })
 	case deploy.MethodReadFile:
 		return with(body, func(r deploy.ReadFileRequest) (any, error) { return readFile(r) })
 	case deploy.MethodWriteFile:

@@ -28,10 +28,20 @@ type Slurm struct {
 	// Options are the site's further srun options.
 	Options map[string]string
 	Client  *slurm.Client
+	// Eager has every agent call back as soon as its own node has started it. srun
+	// holds stdin back until all nodes have, so the bootstrap line is in the step's
+	// environment then. But when a node does not start its task, srun in time ends
+	// those of all others: this is for short visits.
+	Eager bool
 
-	mu       sync.Mutex
+	mu    sync.Mutex
+	steps []*step
+}
+
+// step is one srun with the listener that its agents call.
+type step struct {
 	listener *deploy.Listener
-	step     *procgroup.Process
+	srun     *procgroup.Process
 	said     tail
 }
 
@@ -48,9 +58,10 @@ func (s *Slurm) Start(ctx context.Context, nodes []string, events chan<- deploy.
 	}
 	setup := s.Setup
 	setup.Events = events
+	st := &step{}
 	if wait, err := s.Client.KillWait(ctx); err != nil {
 		// The agents then go by Slurm's default.
-		s.said.note(err.Error())
+		st.said.note(err.Error())
 	} else {
 		setup.KillWait = wait
 	}
@@ -58,31 +69,37 @@ func (s *Slurm) Start(ctx context.Context, nodes []string, events chan<- deploy.
 	if err != nil {
 		return nil, orchestrator.WithCode(orchestrator.ExitLaunch, err)
 	}
+	st.listener = l
 	boot, err := l.Bootstrap()
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	cmd.StdinPipe, cmd.Stdout, cmd.Stderr = true, &s.said, &s.said
+	if s.Eager {
+		cmd.Env = append(cmd.Env, deploy.BootstrapEnv+"="+strings.TrimSpace(string(boot)))
+	}
+	cmd.StdinPipe, cmd.Stdout, cmd.Stderr = true, &st.said, &st.said
 	cmd.Session = true // a terminal's Ctrl-C is for the controller alone
-	step, err := procgroup.Start(context.WithoutCancel(ctx), cmd)
-	if err != nil {
+	if st.srun, err = procgroup.Start(context.WithoutCancel(ctx), cmd); err != nil {
 		return nil, errors.Join(orchestrator.WithCode(orchestrator.ExitScheduler, fmt.Errorf("start the agents' step: %w", err)), l.Close())
 	}
 	s.mu.Lock()
-	s.listener, s.step = l, step
+	s.steps = append(s.steps, st)
 	s.mu.Unlock()
-	if _, err := step.Stdin.Write(boot); err != nil && !errors.Is(err, os.ErrClosed) {
+	if s.Eager {
+		boot = nil
+	}
+	if _, err := st.srun.Stdin.Write(boot); err != nil && !errors.Is(err, os.ErrClosed) {
 		// srun has ended already; accept reports it with what it said.
-		s.said.note(fmt.Sprintf("write to srun: %v", err))
+		st.said.note(fmt.Sprintf("write to srun: %v", err))
 	}
 	out := make(chan orchestrator.Connection, len(nodes))
-	go s.accept(ctx, nodes, l, step, out)
+	go st.accept(ctx, nodes, out)
 	return out, nil
 }
 
 // accept hands over each node as it comes, and for those that cannot come any
 // more why.
-func (s *Slurm) accept(ctx context.Context, nodes []string, l *deploy.Listener, step *procgroup.Process, out chan<- orchestrator.Connection) {
+func (s *step) accept(ctx context.Context, nodes []string, out chan<- orchestrator.Connection) {
 	defer close(out)
 	missing := map[string]bool{}
 	for _, n := range nodes {
@@ -92,17 +109,17 @@ func (s *Slurm) accept(ctx context.Context, nodes []string, l *deploy.Listener, 
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-step.Done():
+		case <-s.srun.Done():
 			// A task that has just called is still let in.
 			t := time.NewTimer(time.Second)
 			defer t.Stop()
 			<-t.C
-			cancel(fmt.Errorf("the agents' step ended: %s", s.said.describe(step.Wait().String())))
+			cancel(fmt.Errorf("the agents' step ended: %s", s.said.describe(s.srun.Wait().String())))
 		case <-ctx.Done():
 		}
 	}()
 	for len(missing) > 0 {
-		c, err := l.Accept(ctx)
+		c, err := s.listener.Accept(ctx)
 		if err != nil {
 			if unfit, ok := errors.AsType[*deploy.UnfitError](err); ok {
 				if missing[unfit.Node] {
@@ -131,31 +148,41 @@ func (s *Slurm) accept(ctx context.Context, nodes []string, l *deploy.Listener, 
 	}
 }
 
-// Close implements orchestrator.Launcher: the step ends when its stdin does,
-// because the agents do; one that does not is cancelled.
+// Close implements orchestrator.Launcher: a step ends when its stdin does,
+// because the agents do; what does not end is cancelled.
 func (s *Slurm) Close(ctx context.Context) error {
 	s.mu.Lock()
-	l, step := s.listener, s.step
+	steps := s.steps
 	s.mu.Unlock()
-	if step == nil {
-		return nil
+	for _, st := range steps {
+		_ = st.srun.Stdin.Close() // closed already is as good
 	}
-	_ = step.Stdin.Close() // closed already is as good
-	err := s.waitStep(ctx, step)
-	return errors.Join(err, l.Close())
+	err := s.waitSteps(ctx, steps)
+	for _, st := range steps {
+		err = errors.Join(err, st.listener.Close())
+	}
+	return err
 }
 
-func (s *Slurm) waitStep(ctx context.Context, step *procgroup.Process) error {
-	select {
-	case <-step.Done():
+func (s *Slurm) waitSteps(ctx context.Context, steps []*step) error {
+	late := false
+	for _, st := range steps {
+		select {
+		case <-st.srun.Done():
+		case <-ctx.Done():
+			late = true
+		}
+	}
+	if !late {
 		return nil
-	case <-ctx.Done():
 	}
 	// The caller's patience is over; one more bounded try with the scheduler.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	err := s.cancelSteps(ctx)
-	step.Stop(time.Second)
+	for _, st := range steps {
+		st.srun.Stop(time.Second)
+	}
 	if err != nil {
 		return fmt.Errorf("end the agents' step: %w", err)
 	}
@@ -166,7 +193,7 @@ func (s *Slurm) waitStep(ctx context.Context, step *procgroup.Process) error {
 // share the allocation.
 func (s *Slurm) stepName() string { return "disagg-" + s.Setup.RunID }
 
-// cancelSteps ends this run's step, by id.
+// cancelSteps ends this run's steps, by id.
 func (s *Slurm) cancelSteps(ctx context.Context) error {
 	steps, err := s.Client.Steps(ctx, s.Job)
 	if err != nil {

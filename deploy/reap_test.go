@@ -28,21 +28,21 @@ func marked(t *testing.T, run string, uid int) *exec.Cmd {
 	return c
 }
 
-// TestSweep: what a dead agent left is found and taken away, and nothing else.
-func TestSweep(t *testing.T) {
+// TestReap: what a dead agent left is found and taken away, and nothing else.
+func TestReap(t *testing.T) {
 	t.Parallel()
 	b := local(t)
 	b.run("w", shim.SelfProgram, "engine", "listen")
 	other := setup(b.dir, nil)
 	other.RunID = "cleanup-" + b.s.RunID
-	sweeper, err := deploy.Local(t.Context(), other, "node1", os.Args[0])
+	reaper, err := deploy.Local(t.Context(), other, "node1", os.Args[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer sweeper.Close()
-	sweep := func(remove bool) deploy.Remains {
+	defer reaper.Close()
+	reap := func(remove bool) deploy.Remains {
 		t.Helper()
-		s, err := sweeper.Sweep(t.Context(), deploy.SweepRequest{RunID: b.s.RunID, Remove: remove})
+		s, err := reaper.Reap(t.Context(), deploy.ReapRequest{RunID: b.s.RunID, Remove: remove})
 		if err != nil || len(s.Unverified) > 0 || len(s.Runs) > 1 {
 			t.Fatalf("%+v, %v", s, err)
 		}
@@ -53,15 +53,15 @@ func TestSweep(t *testing.T) {
 	}
 
 	agent := b.conn.Info().PID
-	if r := sweep(true); r.Led != agent || r.Removed || len(r.Processes) != 2 {
+	if r := reap(true); r.Led != agent || r.Removed || len(r.Processes) != 2 {
 		t.Errorf("of a run that is led by %d: %+v", agent, r)
 	}
 	if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	goneWithin(t, "the workload", 20*time.Second, func() bool { return len(sweep(false).Processes) > 0 })
+	goneWithin(t, "the workload", 20*time.Second, func() bool { return len(reap(false).Processes) > 0 })
 	dirs := b.scratch()
-	if r := sweep(false); r.Led != 0 || r.Removed || len(r.Files) != 1 || len(dirs) != 2 || r.Files[0] != dirs[0] && r.Files[0] != dirs[1] {
+	if r := reap(false); r.Led != 0 || r.Removed || len(r.Files) != 1 || len(dirs) != 2 || r.Files[0] != dirs[0] && r.Files[0] != dirs[1] {
 		t.Errorf("of a run whose agent is dead: %+v; there are %q", r, dirs)
 	}
 
@@ -70,10 +70,10 @@ func TestSweep(t *testing.T) {
 	if os.Geteuid() == 0 {
 		strangers = marked(t, b.s.RunID, 65534)
 	}
-	if r := sweep(true); !r.Removed || len(r.Stuck) > 0 || len(r.Processes) != 1 || !strings.HasSuffix(r.Processes[0], " sleep 1000") {
+	if r := reap(true); !r.Removed || len(r.Stuck) > 0 || len(r.Processes) != 1 || !strings.HasSuffix(r.Processes[0], " sleep 1000") {
 		t.Errorf("removed: %+v", r)
 	}
-	if r := sweep(true); !r.Empty() {
+	if r := reap(true); !r.Empty() {
 		t.Errorf("a second time: %+v", r)
 	}
 	pidGone(t, ours.Process.Pid, 5*time.Second)
@@ -81,6 +81,6 @@ func TestSweep(t *testing.T) {
 		t.Error("a process of another run, or of another user, was killed")
 	}
 	if left := b.scratch(); len(left) != 1 {
-		t.Errorf("scratch directories: %q, want the sweeper's own", left)
+		t.Errorf("scratch directories: %q, want the reaper's own", left)
 	}
 }

@@ -2,17 +2,20 @@ package deploy
 
 import "context"
 
-// SweepRequest asks for what runs of this user have left on a node although
+// ReapRequest asks for what runs of this user have left on a node although
 // nobody leads them any more.
-type SweepRequest struct {
+type ReapRequest struct {
 	// RunID names one run; empty: every run of the user.
 	RunID string `json:"run_id,omitempty"`
 	// Remove takes away what is found.
 	Remove bool `json:"remove,omitempty"`
+	// Leads says that the asker leads the run and has stopped it; then a living
+	// agent of the run does not protect what is left.
+	Leads bool `json:"leads,omitempty"`
 }
 
-// Swept is what a sweep found on a node.
-type Swept struct {
+// Reaped is what a reaping found on a node.
+type Reaped struct {
 	Runs []Remains `json:"runs,omitempty"`
 	// Unverified lists what could not be looked at and why.
 	Unverified []string `json:"unverified,omitempty"`
@@ -36,11 +39,12 @@ type Remains struct {
 // Empty says that the run has left nothing.
 func (r Remains) Empty() bool { return len(r.Containers)+len(r.Processes)+len(r.Files) == 0 }
 
-// Sweep looks for what this user's runs have left on the node and, if asked,
+// Reap looks for what this user's runs have left on the node and, if asked,
 // removes it. Only what carries a run's labels, marks or marker and belongs to
-// the user is touched, and nothing of a run that still has an agent there.
-func (c *Conn) Sweep(ctx context.Context, r SweepRequest) (Swept, error) {
-	var s Swept
-	err := c.call(ctx, MethodSweep, r, &s)
+// the user is touched, and nothing of a run that still has an agent there, unless
+// the asker leads it.
+func (c *Conn) Reap(ctx context.Context, r ReapRequest) (Reaped, error) {
+	var s Reaped
+	err := c.call(ctx, MethodReap, r, &s)
 	return s, err
 }

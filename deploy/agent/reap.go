@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// sweepWait is how long killed processes may take to disappear.
-	sweepWait = 5 * time.Second
-	// sweepPause is the time between looks at them.
-	sweepPause = 20 * time.Millisecond
+	// reapWait is how long killed processes may take to disappear.
+	reapWait = 5 * time.Second
+	// reapPause is the time between looks at them.
+	reapPause = 20 * time.Millisecond
 )
 
 // remains is what is found of one run, with what is needed to remove it.
@@ -30,9 +30,9 @@ type remains struct {
 	pids []runtime.Marked
 }
 
-// sweep finds what runs of this user have left here and, if asked, removes it.
-func (a *agent) sweep(ctx context.Context, r deploy.SweepRequest) deploy.Swept {
-	var out deploy.Swept
+// reap finds what runs of this user have left here and, if asked, removes it.
+func (a *agent) reap(ctx context.Context, r deploy.ReapRequest) deploy.Reaped {
+	var out deploy.Reaped
 	runs := map[string]*remains{}
 	of := func(id string) *remains {
 		if runs[id] == nil {
@@ -40,15 +40,15 @@ func (a *agent) sweep(ctx context.Context, r deploy.SweepRequest) deploy.Swept {
 		}
 		return runs[id]
 	}
-	a.sweepContainers(ctx, r.RunID, of, &out)
-	sweepProcesses(r.RunID, of)
-	a.sweepScratch(r.RunID, of, &out)
+	a.reapContainers(ctx, r.RunID, of, &out)
+	reapProcesses(r.RunID, of)
+	a.reapScratch(r.RunID, of, &out)
 	for _, id := range slices.Sorted(maps.Keys(runs)) {
 		x := runs[id]
 		if x.Empty() {
 			continue
 		}
-		if r.Remove && x.Led == 0 {
+		if r.Remove && (x.Led == 0 || r.Leads) {
 			a.takeAway(ctx, x)
 		}
 		out.Runs = append(out.Runs, x.Remains)
@@ -56,9 +56,9 @@ func (a *agent) sweep(ctx context.Context, r deploy.SweepRequest) deploy.Swept {
 	return out
 }
 
-// sweepContainers finds containers by label. One of another user's is none of
+// reapContainers finds containers by label. One of another user's is none of
 // ours, whatever its run is called.
-func (a *agent) sweepContainers(ctx context.Context, runID string, of func(string) *remains, out *deploy.Swept) {
+func (a *agent) reapContainers(ctx context.Context, runID string, of func(string) *remains, out *deploy.Reaped) {
 	kind := a.boot.Runtime.Kind
 	if kind != "docker" && kind != "podman" {
 		return
@@ -81,8 +81,8 @@ func (a *agent) sweepContainers(ctx context.Context, runID string, of func(strin
 	}
 }
 
-// sweepProcesses finds processes by their environment.
-func sweepProcesses(runID string, of func(string) *remains) {
+// reapProcesses finds processes by their environment.
+func reapProcesses(runID string, of func(string) *remains) {
 	for _, m := range runtime.AllMarked("/") {
 		if runID != "" && m.Run != runID || m.UID != os.Getuid() {
 			continue
@@ -92,9 +92,9 @@ func sweepProcesses(runID string, of func(string) *remains) {
 	}
 }
 
-// sweepScratch finds scratch directories by their markers, and with them the
+// reapScratch finds scratch directories by their markers, and with them the
 // agents that are still alive.
-func (a *agent) sweepScratch(runID string, of func(string) *remains, out *deploy.Swept) {
+func (a *agent) reapScratch(runID string, of func(string) *remains, out *deploy.Reaped) {
 	base := cmp.Or(a.boot.Scratch, "/tmp")
 	dirs, err := filepath.Glob(filepath.Join(base, scratchPrefix+"*"))
 	if err != nil {
@@ -140,13 +140,13 @@ func (a *agent) takeAway(ctx context.Context, x *remains) {
 // killAll kills processes and returns those that stay. What they start meanwhile
 // carries the same marks and is found the next time.
 func killAll(ctx context.Context, all []runtime.Marked) []runtime.Marked {
-	ctx, cancel := context.WithTimeout(ctx, sweepWait)
+	ctx, cancel := context.WithTimeout(ctx, reapWait)
 	defer cancel()
 	for len(all) > 0 {
 		for _, m := range all {
 			m.Kill()
 		}
-		t := time.NewTimer(sweepPause)
+		t := time.NewTimer(reapPause)
 		select {
 		case <-t.C:
 		case <-ctx.Done():

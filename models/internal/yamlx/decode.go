@@ -39,6 +39,7 @@ func (d *Document) value(path string, n *yaml.Node, v reflect.Value) {
 		return
 	}
 	switch {
+	case v.Type() == reflect.TypeFor[Any]():
 	case v.Kind() == reflect.Pointer:
 		p := reflect.New(v.Type().Elem())
 		d.value(path, n, p.Elem())

@@ -20,6 +20,7 @@ func verbs(a *app) []*cobra.Command {
 		newSweep(a),
 		newModels(a),
 		newImport(a),
+		newChangelog(a),
 		newVersion(a),
 
 		newController(a),

@@ -26,7 +26,8 @@ type File struct {
 // Input is what to check, and what to check it against.
 type Input struct {
 	Log File
-	// Base is the log before the change; nil: every entry counts as new.
+	// Base is the log before the change; nil: it is not known which entries are
+	// new, and nothing that is asked of new ones is checked.
 	Base *File
 	// Masters are the master files that keys must be in; empty: keys are not
 	// looked up.
@@ -167,6 +168,10 @@ func lines(data []byte) []string {
 
 // links checks that the links of new entries are the change's own.
 func (c *checker) links() {
+	if c.in.Base == nil {
+		c.rep.Unchecked = append(c.rep.Unchecked, "that links are the change's own (give the log before the change)")
+		return
+	}
 	used := map[string]int{}
 	for i, e := range c.log.Entry[:c.first()] {
 		used[e.Link] = i
@@ -193,15 +198,15 @@ func (c *checker) links() {
 		}
 	}
 	if c.in.Link == "" {
-		c.rep.Unchecked = append(c.rep.Unchecked, "that links are the change's own (give its link)")
+		c.rep.Unchecked = append(c.rep.Unchecked, "that the new entries' link is the change's (give it)")
 	}
 }
 
 // keys checks that new entries name keys that exist, and that each key which the
 // change touches is named.
 func (c *checker) keys() {
-	if len(c.in.Masters) == 0 {
-		c.rep.Unchecked = append(c.rep.Unchecked, "that keys exist (give the master files)")
+	if len(c.in.Masters) == 0 || c.in.Base == nil {
+		c.rep.Unchecked = append(c.rep.Unchecked, "that keys of new entries exist (give the log before the change, and the master files)")
 		return
 	}
 	now := c.texts(c.in.Masters)
@@ -226,8 +231,8 @@ func (c *checker) keys() {
 
 // touched compares the master files before and after the change.
 func (c *checker) touched(now map[string]keyText) {
-	if len(c.in.BaseMasters) == 0 || c.in.Base == nil {
-		c.rep.Unchecked = append(c.rep.Unchecked, "that every key that the change touches has an entry (give log and master files before the change)")
+	if len(c.in.BaseMasters) == 0 {
+		c.rep.Unchecked = append(c.rep.Unchecked, "that every key that the change touches has an entry (give the master files before the change)")
 		return
 	}
 	was := c.texts(c.in.BaseMasters)

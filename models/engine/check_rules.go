@@ -26,6 +26,7 @@ func rules() []check {
 		{"parallel-without-flag", checkParallelFlags},
 		{"context-length", checkContextLength},
 		{"tensor-parallel-differs", checkTensorParallel},
+		{"kv-shape-differs", checkKVShape},
 		{"kv-sizing", checkSizing},
 		{"kv-budget", checkBudget},
 		{"send-queue-depth", checkSendQueue},
@@ -104,6 +105,15 @@ func checkAlgorithm(c *checker, rule string) {
 		c.add(rule, Error, "speculative.tokens", "leave speculative out, or add the algorithm and its flags to the catalog entry",
 			"a speculative depth of %d is asked for, but the catalog (%s) has no algorithm for %s on %s: the engine would take the depth and decode without drafts",
 			c.mtp(), c.in.Entry.File, c.in.Entry.Name, c.in.Recipe.Engine)
+		return
+	}
+	flag := map[string]string{SGLang: "--speculative-algorithm", ATOM: "--method"}[c.in.Recipe.Engine]
+	for _, role := range c.roles() {
+		l, composed := c.effective(role)
+		if _, on := l.Get(flag); composed && flag != "" && !on {
+			c.add(rule, Error, role+".flags", "leave "+flag+" in, or leave speculative out",
+				"a speculative depth of %d is asked for, but %s is started without %s: the engine would take the depth and decode without drafts", c.mtp(), role, flag)
+		}
 	}
 }
 
@@ -129,9 +139,20 @@ func checkSpeculativeFlags(c *checker, rule string) {
 	}
 	a, b := group(p), group(d)
 	if !maps.Equal(a, b) {
-		c.add(rule, Error, "speculative", "give both roles the same flags; speculative.tokens does",
+		c.add(rule, Error, c.speculativeKey(), "give both roles the same flags; speculative.tokens does",
 			"speculative flags differ: prefill has %s, decode has %s; the draft layers take part in prefill's KV too, so both roles need the same", describe(a), describe(b))
 	}
+}
+
+// speculativeKey is where the recipe sets the flags that differ.
+func (c *checker) speculativeKey() string {
+	switch {
+	case c.in.Recipe.Speculative != nil:
+		return "speculative"
+	case len(c.role(models.RoleDecode).Flags) > 0:
+		return models.RoleDecode + ".flags"
+	}
+	return models.RolePrefill + ".flags"
 }
 
 // describe lists flags for a message.
@@ -224,73 +245,6 @@ func checkTensorParallel(c *checker, rule string) {
 	}
 }
 
-func checkSizing(c *checker, rule string) {
-	r := c.in.Recipe.KVOffload
-	if r == nil {
-		return
-	}
-	if r.Ratio != "" && r.TotalDRAMGB != 0 {
-		c.add(rule, Error, "kv_offload", "give one of the two", "both a ratio (%s) and a size (%d GB) are given; the engine takes one", r.Ratio, r.TotalDRAMGB)
-	}
-	o, _ := c.in.Entry.KVOffload(c.in.Recipe.Engine)
-	if o != nil && o.Sizing == catalog.SizingRatio && r.TotalDRAMGB != 0 {
-		c.add(rule, Error, "kv_offload.total_dram_gb", "give kv_offload.ratio instead",
-			"%s takes a ratio only; an absolute size of %d GB would be misread", c.in.Entry.Name, r.TotalDRAMGB)
-	}
-}
-
-// memoryShare is the part of a node's memory that KV may take. The rest is for
-// the engine's own processes, page cache and the system; pinning more fails.
-const memoryShare = 0.8
-
-func checkBudget(c *checker, rule string) {
-	r, node := c.in.Recipe.KVOffload, c.in.Site.NodeMemoryGB
-	if r == nil || node == 0 {
-		return
-	}
-	limit := int(memoryShare * float64(node))
-	if r.TotalDRAMGB > limit {
-		c.add(rule, Error, "kv_offload.total_dram_gb", fmt.Sprintf("give at most %d GB", limit),
-			"%d GB for KV is more than %d%% of a node's %d GB", r.TotalDRAMGB, int(100*memoryShare), node)
-	}
-	c.checkRatio(rule, node, limit)
-}
-
-// checkRatio estimates what a ratio comes to. The device pool of a rank is at
-// most the static share of its GPU, weights included, so the estimate is from
-// above: beyond the node's memory it is a warning, and an error only where even
-// a tenth of it is too much.
-func (c *checker) checkRatio(rule string, node, limit int) {
-	owner, gpu := c.cacheOwner(), c.in.Site.GPUMemoryGB
-	if owner == nil || gpu == 0 {
-		return
-	}
-	l, _ := c.effective(owner.Role)
-	flag, set := l.Get("--hicache-ratio")
-	ratio, err := strconv.ParseFloat(flag.Value(), 64)
-	if !set || err != nil {
-		return
-	}
-	share := 1.0
-	if f, ok := l.Get("--mem-fraction-static"); ok {
-		if v, err := strconv.ParseFloat(f.Value(), 64); err == nil {
-			share = v
-		}
-	}
-	ranks := min(owner.TP, c.in.Site.GPUsPerNode)
-	most := ratio * share * float64(gpu) * float64(ranks)
-	severity := Warning
-	switch {
-	case most <= float64(limit):
-		return
-	case most/10 > float64(limit):
-		severity = Error
-	}
-	c.add(rule, severity, "kv_offload.ratio", "give a smaller ratio, or kv_offload.total_dram_gb",
-		"a ratio of %s is up to %.0f GB on a node (%s × %.2f of a GPU's %d GB × %d ranks), which has %d GB",
-		flag.Value(), most, flag.Value(), share, gpu, ranks, node)
-}
-
 // sendQueueMax is the largest number of work requests in a send queue, by kind
 // of NIC.
 func sendQueueMax(nic string) (int, bool) {
@@ -298,12 +252,36 @@ func sendQueueMax(nic string) (int, bool) {
 	return n, known
 }
 
+// given is a variable as some workers get it.
+type given struct {
+	path   string // key of the recipe or the site
+	value  string
+	origin string
+}
+
+// everywhere finds a variable in the workers of all roles and in the profiles of
+// nodes, which win over it there.
+func (c *checker) everywhere(name string) []given {
+	var out []given
+	for _, role := range c.roles() {
+		if v, set := c.roleEnv(role, name); set && !v.Expand {
+			out = append(out, given{role + ".env." + name, v.Value, v.Origin})
+		}
+	}
+	for i, p := range c.in.Site.Profiles {
+		if v, set := p.Env[name]; set {
+			path := fmt.Sprintf("profiles[%d].env.%s", i, name)
+			out = append(out, given{path, v.Value, c.where("site", path)})
+		}
+	}
+	return out
+}
+
 func checkSendQueue(c *checker, rule string) {
 	const name = "MORI_IO_QP_MAX_SEND_WR"
-	for _, role := range c.roles() {
-		v, set := c.roleEnv(role, name)
-		depth, err := strconv.Atoi(v.Value)
-		if !set || err != nil {
+	for _, v := range c.everywhere(name) {
+		depth, err := strconv.Atoi(v.value)
+		if err != nil {
 			continue
 		}
 		limit, known := sendQueueMax(c.in.Site.RDMA.NIC)
@@ -311,27 +289,20 @@ func checkSendQueue(c *checker, rule string) {
 		wayOut := fmt.Sprintf("set %s to at most %d", name, ionic)
 		switch {
 		case known && depth > limit:
-			c.add(rule, Error, role+".env."+name, wayOut, "a send queue of %d (%s) is deeper than the %d of an %s NIC: the engine fails when it makes its first queue pair",
-				depth, v.Origin, limit, c.in.Site.RDMA.NIC)
+			c.add(rule, Error, v.path, wayOut, "a send queue of %d (%s) is deeper than the %d of an %s NIC: the engine fails when it makes its first queue pair",
+				depth, v.origin, limit, c.in.Site.RDMA.NIC)
 		case c.in.Site.RDMA.NIC == "" && depth > ionic:
-			c.add(rule, Warning, role+".env."+name, wayOut+", or say rdma.nic in the site", "a send queue of %d (%s) is deeper than the %d of an ionic NIC, and the site does not say what NICs there are",
-				depth, v.Origin, ionic)
+			c.add(rule, Warning, v.path, wayOut+", or say rdma.nic in the site", "a send queue of %d (%s) is deeper than the %d of an ionic NIC, and the site does not say what NICs there are",
+				depth, v.origin, ionic)
 		}
 	}
 }
 
 func checkInterfaces(c *checker, rule string) {
-	for _, role := range c.roles() {
-		v, set := c.roleEnv(role, "GLOO_SOCKET_IFNAME")
-		if set && !v.Expand && strings.ContainsAny(v.Value, ",^=* ") || set && !v.Expand && v.Value == "" {
-			c.add(rule, Error, role+".env.GLOO_SOCKET_IFNAME", "give one interface name, or leave it out: then it is the interface of the node's address",
-				"GLOO_SOCKET_IFNAME is %q (%s); Gloo needs the name of one interface, without lists and exclusions", v.Value, v.Origin)
-		}
-	}
-	for i, p := range c.in.Site.Profiles {
-		if v, set := p.Env["GLOO_SOCKET_IFNAME"]; set && (v.Value == "" || strings.ContainsAny(v.Value, ",^=* ")) {
-			c.add(rule, Error, fmt.Sprintf("profiles[%d].env.GLOO_SOCKET_IFNAME", i), "give one interface name",
-				"GLOO_SOCKET_IFNAME is %q for %s; Gloo needs the name of one interface", v.Value, p.Nodes)
+	for _, v := range c.everywhere("GLOO_SOCKET_IFNAME") {
+		if v.value == "" || strings.ContainsAny(v.value, ",^=* ") {
+			c.add(rule, Error, v.path, "give one interface name, or leave it out: then it is the interface of the node's address",
+				"GLOO_SOCKET_IFNAME is %q (%s); Gloo needs the name of one interface, without lists and exclusions", v.value, v.origin)
 		}
 	}
 }
@@ -373,69 +344,10 @@ func checkSideChannel(c *checker, rule string) {
 	if len(nodes) < 2 {
 		return
 	}
-	for _, role := range c.roles() {
-		v, set := c.roleEnv(role, "VLLM_NIXL_SIDE_CHANNEL_HOST")
-		if set && (v.Value == "localhost" || strings.HasPrefix(v.Value, "127.") || v.Value == "::1" || v.Value == "0.0.0.0") {
-			c.add(rule, Error, role+".env.VLLM_NIXL_SIDE_CHANNEL_HOST", "leave it out: it is the node's address then",
-				"%s says other nodes reach it at %s (%s); decode would fail the handshake and compute every prompt again", role, v.Value, v.Origin)
-		}
-	}
-}
-
-// plannedFlags are flags that follow from keys of the recipe, by engine: flag →
-// what to set instead.
-func plannedFlags(engine string) map[string]string {
-	switch engine {
-	case SGLang:
-		return map[string]string{
-			"--tp": "tp", "--tp-size": "tp", "--tensor-parallel-size": "tp",
-			"--pp": "pp", "--pp-size": "pp", "--pipeline-parallel-size": "pp",
-			"--ep": "ep", "--ep-size": "ep", "--expert-parallel-size": "ep",
-			"--dp": "dp_attention", "--dp-size": "dp_attention", "--data-parallel-size": "dp_attention",
-			"--model": "model", "--model-path": "model", "--port": "", "--nnodes": "nodes", "--node-rank": "nodes",
-			"--dist-init-addr": "nodes", "--disaggregation-mode": "", "--disaggregation-bootstrap-port": "",
-			"--disaggregation-transfer-backend": "transfer", "--context-length": "context_length",
-			"--max-running-requests": "max_running_requests", "--mem-fraction-static": "mem_fraction",
-			"--chunked-prefill-size": "chunked_prefill_size", "--enable-metrics": "metrics",
-			"--speculative-num-steps": "speculative.tokens", "--speculative-num-draft-tokens": "speculative.tokens",
-		}
-	case VLLM:
-		return map[string]string{
-			"--tensor-parallel-size": "tp", "-tp": "tp", "--pipeline-parallel-size": "pp", "-pp": "pp",
-			"--model": "model", "--port": "", "--kv-transfer-config": "transfer", "--served-model-name": "model",
-			"--max-model-len": "context_length", "--max-num-seqs": "max_running_requests",
-			"--gpu-memory-utilization": "mem_fraction", "--max-num-batched-tokens": "chunked_prefill_size",
-		}
-	case ATOM:
-		return map[string]string{
-			"-tp": "tp", "--model": "model", "--server-port": "", "--kv-transfer-config": "transfer",
-			"--max-model-len": "context_length", "--max-num-seqs": "max_running_requests",
-			"--gpu-memory-utilization": "mem_fraction", "--max-num-batched-tokens": "chunked_prefill_size",
-			"--num-speculative-tokens": "speculative.tokens",
-		}
-	}
-	return nil
-}
-
-func checkPlannedFlags(c *checker, rule string) {
-	planned := plannedFlags(c.in.Recipe.Engine)
-	for _, role := range c.roles() {
-		for i, text := range c.role(role).Flags {
-			f, err := flags.Parse(text)
-			if err != nil {
-				continue
-			}
-			for _, name := range sortedKeys(planned) {
-				if !flags.Same(name, f.Name) {
-					continue
-				}
-				wayOut := "leave it out: the plan sets it"
-				if key := planned[name]; key != "" {
-					wayOut = "set " + key + " instead"
-				}
-				c.add(rule, Error, fmt.Sprintf("%s.flags[%d]", role, i), wayOut,
-					"%s is set by the plan; given by hand, other workers and the router would not know of it", f.Name)
-			}
+	for _, v := range c.everywhere("VLLM_NIXL_SIDE_CHANNEL_HOST") {
+		if v.value == "" || v.value == "localhost" || strings.HasPrefix(v.value, "127.") || slices.Contains([]string{"::", "::1", "0.0.0.0"}, v.value) {
+			c.add(rule, Error, v.path, "leave it out: it is the node's address then",
+				"workers would say that other nodes reach them at %q (%s); decode would fail the handshake and compute every prompt again", v.value, v.origin)
 		}
 	}
 }

@@ -67,7 +67,16 @@ func TestCheck(t *testing.T) {
 			func(r *models.Recipe, _ *models.Site) {
 				r.Decode.Flags = []string{"--speculative-algorithm EAGLE", "--speculative-eagle-topk 1"}
 			},
-			[]string{"mtp-on-one-role error speculative: speculative flags differ: prefill has none, decode has --speculative-algorithm EAGLE --speculative-eagle-topk 1; the draft layers take part in prefill's KV too, so both roles need the same"}},
+			[]string{"mtp-on-one-role error decode.flags: speculative flags differ: prefill has none, decode has --speculative-algorithm EAGLE --speculative-eagle-topk 1; the draft layers take part in prefill's KV too, so both roles need the same"}},
+		{"speculation without its algorithm's flag", r1, "sglang",
+			func(r *models.Recipe, _ *models.Site) {
+				r.Speculative = &models.Speculative{Tokens: 3}
+				r.Prefill.Flags, r.Decode.Flags = []string{"!--speculative-algorithm"}, []string{"!--speculative-algorithm"}
+			},
+			[]string{
+				"mtp-without-algorithm error prefill.flags: a speculative depth of 3 is asked for, but prefill is started without --speculative-algorithm: the engine would take the depth and decode without drafts",
+				"mtp-without-algorithm error decode.flags: a speculative depth of 3 is asked for, but decode is started without --speculative-algorithm: the engine would take the depth and decode without drafts",
+			}},
 		{"speculation on both is fine", r1, "sglang",
 			func(r *models.Recipe, _ *models.Site) { r.Speculative = &models.Speculative{Tokens: 3} }, nil},
 		{"no acceptance length is a warning of the plan, not a finding", v4, "sglang",
@@ -95,6 +104,12 @@ func TestCheck(t *testing.T) {
 		{"tp may not differ over another transfer", qwen, "sglang",
 			func(r *models.Recipe, _ *models.Site) { r.Prefill.TP, r.Transfer = 4, "nixl" },
 			[]string{"tensor-parallel-differs error decode.tp: prefill has tp 4 and decode tp 8, but Qwen3.5-397B-A17B-FP8 has hybrid attention, whose KV is not known to be re-sliced over nixl: workers crash, hang or answer wrongly under load"}},
+		{"pages of another size", r1, "sglang",
+			func(r *models.Recipe, _ *models.Site) { r.Decode.Flags = []string{"--page-size 64"} },
+			[]string{"kv-shape-differs error decode.flags: KV lies differently in memory: prefill has --kv-cache-dtype fp8_e4m3, decode has --kv-cache-dtype fp8_e4m3 --page-size 64; decode takes over what prefill wrote, and would refuse or misread it"}},
+		{"KV of another type on prefill", "Kimi-K2.5-MXFP4", "atom",
+			func(r *models.Recipe, _ *models.Site) { r.Prefill.Flags = []string{"--kv-cache-dtype bf16"} },
+			[]string{"kv-shape-differs error prefill.flags: KV lies differently in memory: prefill has --block-size 16 --kv-cache-dtype bf16, decode has --block-size 16 --kv-cache-dtype fp8; decode takes over what prefill wrote, and would refuse or misread it"}},
 		{"ratio and size", r1, "sglang",
 			func(r *models.Recipe, _ *models.Site) {
 				r.KVOffload = &models.KVOffload{Backend: "hicache", Ratio: "2", TotalDRAMGB: 800}
@@ -111,6 +126,18 @@ func TestCheck(t *testing.T) {
 				r.KVOffload = &models.KVOffload{Backend: "hicache", TotalDRAMGB: 900}
 			},
 			[]string{"kv-budget error kv_offload.total_dram_gb: 900 GB for KV is more than 80% of a node's 1000 GB"}},
+		{"more KV by hand than memory", r1, "sglang",
+			func(r *models.Recipe, s *models.Site) {
+				s.NodeMemoryGB = 2000
+				r.Prefill.Flags = []string{"--enable-hierarchical-cache", "--hicache-size 900"}
+			},
+			[]string{"kv-budget error prefill.flags: 900 GB a rank is 7200 GB on a node (900 GB × 8 ranks × 1 pools), more than 80% of its 2000 GB"}},
+		{"two workers share a node's memory", r1, "sglang",
+			func(r *models.Recipe, s *models.Site) {
+				s.NodeMemoryGB = 2000
+				r.Prefill = &models.Role{Workers: 2, TP: 4, Nodes: 1}
+				r.KVOffload = &models.KVOffload{Backend: "hicache", TotalDRAMGB: 1600}
+			}, nil},
 		{"a ratio that may be too much", r1, "sglang",
 			func(r *models.Recipe, s *models.Site) {
 				s.NodeMemoryGB, s.GPUMemoryGB = 3000, 288
@@ -128,6 +155,11 @@ func TestCheck(t *testing.T) {
 				s.RDMA.NIC, r.Decode.Env = "ionic", env("MORI_IO_QP_MAX_SEND_WR", "65536")
 			},
 			[]string{"send-queue-depth error decode.env.MORI_IO_QP_MAX_SEND_WR: a send queue of 65536 (recipe) is deeper than the 32767 of an ionic NIC: the engine fails when it makes its first queue pair"}},
+		{"send queue on some nodes", r1, "sglang",
+			func(_ *models.Recipe, s *models.Site) {
+				s.RDMA.NIC, s.Profiles = "ionic", []models.NodeProfile{{Nodes: "gpu-[1-2]", Env: env("MORI_IO_QP_MAX_SEND_WR", "40000")}}
+			},
+			[]string{"send-queue-depth error profiles[0].env.MORI_IO_QP_MAX_SEND_WR: a send queue of 40000 (site) is deeper than the 32767 of an ionic NIC: the engine fails when it makes its first queue pair"}},
 		{"send queue of an unknown NIC", r1, "sglang",
 			func(r *models.Recipe, _ *models.Site) { r.Prefill.Env = env("MORI_IO_QP_MAX_SEND_WR", "32768") },
 			[]string{"send-queue-depth warning prefill.env.MORI_IO_QP_MAX_SEND_WR: a send queue of 32768 (recipe) is deeper than the 32767 of an ionic NIC, and the site does not say what NICs there are"}},
@@ -138,7 +170,7 @@ func TestCheck(t *testing.T) {
 			},
 			[]string{
 				`interface-list error decode.env.GLOO_SOCKET_IFNAME: GLOO_SOCKET_IFNAME is "eno1,eno2" (recipe); Gloo needs the name of one interface, without lists and exclusions`,
-				`interface-list error profiles[0].env.GLOO_SOCKET_IFNAME: GLOO_SOCKET_IFNAME is "^lo,docker0" for gpu-[1-2]; Gloo needs the name of one interface`,
+				`interface-list error profiles[0].env.GLOO_SOCKET_IFNAME: GLOO_SOCKET_IFNAME is "^lo,docker0" (site); Gloo needs the name of one interface, without lists and exclusions`,
 			}},
 		{"router that expects ranks", v4, "sglang",
 			func(r *models.Recipe, _ *models.Site) {
@@ -160,10 +192,26 @@ func TestCheck(t *testing.T) {
 				r.Router = &models.RouterSpec{Kind: "moriio"}
 				r.Prefill.Env = env("VLLM_NIXL_SIDE_CHANNEL_HOST", "localhost")
 			},
-			[]string{"side-channel error prefill.env.VLLM_NIXL_SIDE_CHANNEL_HOST: prefill says other nodes reach it at localhost (recipe); decode would fail the handshake and compute every prompt again"}},
+			[]string{"side-channel error prefill.env.VLLM_NIXL_SIDE_CHANNEL_HOST: workers would say that other nodes reach them at \"localhost\" (recipe); decode would fail the handshake and compute every prompt again"}},
 		{"flag of the plan", r1, "sglang",
 			func(r *models.Recipe, _ *models.Site) { r.Decode.Flags = []string{"--tp 4"} },
 			[]string{"planned-flag error decode.flags[0]: --tp is set by the plan; given by hand, other workers and the router would not know of it"}},
+		{"flag of the plan, shortened", r1, "sglang",
+			func(r *models.Recipe, _ *models.Site) { r.Decode.Flags = []string{"--disaggregation_mo prefill"} },
+			[]string{"planned-flag error decode.flags[0]: --disaggregation_mo, which is short for --disaggregation-mode, is set by the plan; given by hand, other workers and the router would not know of it"}},
+		{"flag of the plan, taken away", r1, "sglang",
+			func(r *models.Recipe, _ *models.Site) {
+				r.Decode.Flags = []string{"!--mem-fraction-static", "!--disaggregation-mode"}
+			},
+			[]string{"planned-flag error decode.flags[1]: --disaggregation-mode is set by the plan; without it, other workers and the router would expect something else"}},
+		{"flags of the router that the plan sets", r1, "sglang",
+			func(r *models.Recipe, _ *models.Site) {
+				r.Router = &models.RouterSpec{Flags: []string{"--port 31000", "--prefill http://x:1", "--policy random", "--prefill-policy random"}}
+			},
+			[]string{
+				"planned-flag error router.flags[0]: --port is set by the plan; given by hand, other workers and the router would not know of it",
+				"planned-flag error router.flags[1]: --prefill is set by the plan; given by hand, other workers and the router would not know of it",
+			}},
 		{"parallelism that the engine would not do", "Kimi-K2.5-MXFP4", "atom",
 			func(r *models.Recipe, _ *models.Site) { r.Prefill.DPAttention, r.Decode.EP = true, 8 },
 			[]string{

@@ -88,7 +88,7 @@ func (c *composer) hicacheSize(o *offload, r *models.KVOffload) int {
 	if w == nil {
 		return 0
 	}
-	ranks := min(w.TP, max(1, c.in.Site.GPUsPerNode))
+	ranks := c.ranksOnNode(w.Role)
 	size := r.TotalDRAMGB / ranks / max(1, o.HostPools)
 	if size < 1 {
 		c.fail("kv_offload.total_dram_gb", fmt.Sprintf("%d GB shared by %d ranks of a node and %d host pools is less than 1 GB each",
@@ -103,6 +103,26 @@ func (c *composer) cacheOwner() *models.Worker {
 		return w
 	}
 	return c.first(models.RoleAggregate)
+}
+
+// ranksOnNode returns how many ranks of a role share the memory of one node, at
+// most: those of all its workers there.
+func (c *composer) ranksOnNode(role string) int {
+	on := map[int]int{}
+	most := 1
+	for _, w := range c.in.Layout {
+		for _, r := range w.Ranks {
+			node := r.Node
+			if c.in.Launcher == models.LauncherLocal {
+				node = 0 // all of them are this host
+			}
+			if w.Role == role {
+				on[node] += len(r.GPUs)
+				most = max(most, on[node])
+			}
+		}
+	}
+	return most
 }
 
 // worker puts in the flags of the host tier. It belongs to the workers that

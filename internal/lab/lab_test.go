@@ -213,7 +213,15 @@ func TestPowerAndNetwork(t *testing.T) {
 	if ps, err := l.Processes("node2"); err != nil || len(ps) != 0 {
 		t.Errorf("a dead node has processes %v, %v", ps, err)
 	}
+	if _, err := Open(l.Dir()); err != nil {
+		t.Errorf("with a node off: %v", err)
+	}
 	must(t, l.StartNode(1))
+	again, err := Open(l.Dir())
+	must(t, err)
+	if out, err := again.Exec("node2", "hostname"); err != nil || out != "node2\n" {
+		t.Errorf("on a node that was off and is on again: %q, %v", out, err)
+	}
 	waitUntil(t, "the node to work again", func() bool {
 		out, err := l.Run("timeout", "5", "srun", "-w", "node2", "docker", "info", "-f", "{{.Driver}}")
 		return err == nil && out == "overlay2\n"

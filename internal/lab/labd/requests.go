@@ -2,6 +2,7 @@ package labd
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -51,14 +52,27 @@ func (c *controller) serve(conn net.Conn) {
 		return
 	}
 	var reply Reply
-	if err := c.handle(r); err != nil {
-		reply.Error = err.Error()
-	}
+	err := c.handle(r)
 	c.mu.Lock()
 	reply.State = c.state
 	reply.State.Nodes = append([]NodeState(nil), c.state.Nodes...)
+	err = errors.Join(err, rewriteNodes(c.spec.Dir, reply.State.Nodes))
 	c.mu.Unlock()
+	if err != nil {
+		reply.Error = err.Error()
+	}
 	_ = json.NewEncoder(conn).Encode(reply)
+}
+
+// rewriteNodes puts the nodes as they are now into lab.json, for who opens the
+// lab later. The rest of it is the supervisor's.
+func rewriteNodes(dir string, nodes []NodeState) error {
+	s, err := ReadState(dir)
+	if err != nil {
+		return err
+	}
+	s.Nodes = nodes
+	return writeJSON(filepath.Join(dir, "lab.json"), s)
 }
 
 func (c *controller) handle(r Request) error {

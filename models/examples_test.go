@@ -27,8 +27,10 @@ func TestExamples(t *testing.T) {
 	runs := map[string]int{
 		"recipe-deepseek-r1-1p1d.yaml": 1, "recipe-deepseek-r1-2p1d-wide.yaml": 1, "recipe-deepseek-v4-pro-1p1d-mtp.yaml": 1,
 		"recipe-deepseek-v4-pro-2p1d.yaml": 1, "recipe-deepseek-v4-pro-agentic.yaml": 1, "recipe-qwen3.5-1p1d-sweep.yaml": 4,
+		"recipe-deepseek-v4-pro-single-node-agentic.yaml": 3, "recipe-deepseek-v4-pro-single-node-eval.yaml": 1,
 	}
-	nodes := map[string]int{"deepseek-r1-1p1d": 2, "deepseek-r1-2p1d-wide": 4, "deepseek-v4-pro-2p1d": 3, "deepseek-v4-pro-agentic": 2}
+	nodes := map[string]int{"deepseek-r1-1p1d": 2, "deepseek-r1-2p1d-wide": 4, "deepseek-v4-pro-2p1d": 3, "deepseek-v4-pro-agentic": 2,
+		"deepseek-v4-pro-single-concurrency64": 1, "deepseek-v4-pro-single-eval": 1}
 	files, err := filepath.Glob("../examples/recipe-*.yaml")
 	if err != nil || len(files) != len(runs) {
 		t.Fatalf("%d recipes, want %d: %v", len(files), len(runs), err)

@@ -57,8 +57,9 @@ func (w *World) Start(args ...string) (*exec.Cmd, func() Said) {
 
 // command is a command in the test's directory, with its site.
 func (w *World) command(ctx context.Context, args []string) *exec.Cmd {
-	cmd := w.CommandAt(ctx, lab.Where{Dir: w.Dir}, args...)
+	cmd := w.CommandAt(ctx, lab.Where{Dir: w.Dir, User: w.User}, args...)
 	cmd.Env = append(cmd.Env, "DISAGG_SITE="+filepath.Join(w.Dir, "site.yaml"), "HOME="+w.Dir)
+	cmd.Env = append(cmd.Env, w.Env...)
 	return cmd
 }
 

@@ -66,6 +66,10 @@ type World struct {
 	Bin string
 	// RunsDir is where runs are, as the nodes see it; empty: runs below Dir.
 	RunsDir string
+	// User is who runs commands; empty: root.
+	User string
+	// Env are further variables of commands, NAME=VALUE: the submitting shell's.
+	Env []string
 }
 
 // New gives the test a world of its own on the suite's lab, or skips the test.

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"time"
 
 	scp "github.com/bramvdbogaerde/go-scp"
 	"golang.org/x/crypto/ssh"
@@ -27,32 +28,42 @@ func safePath(p string) bool {
 	return regexp.MustCompile(`^/[A-Za-z0-9_./+-]+$`).MatchString(p)
 }
 
-// put makes sure that the binary is on the node and returns its path there. Its
-// name is its hash, so that it is copied once, and never replaced while it runs.
-func (t *Transport) put(ctx context.Context, client *ssh.Client) (string, error) {
+// place is where the binary is, or will be, on a node. Its name is its hash, so
+// that it is copied once, and never replaced while it runs.
+type place struct {
+	binary
+	dir  string // as a shell reads it
+	name string
+}
+
+func (t *Transport) place() (place, error) {
 	b, err := t.binary()
 	if err != nil {
-		return "", err
+		return place{}, err
 	}
 	dir := t.opts.Site.Dir
 	if dir != "" && !safePath(dir) {
-		return "", fault("ssh.dir %q of the site file is not a plain absolute path (letters, digits and /_.+-)", dir)
+		return place{}, fault("ssh.dir %q of the site file is not a plain absolute path (letters, digits and /_.+-)", dir)
 	}
 	if dir == "" {
 		dir = "/tmp/disagg-$(id -u)"
 	}
-	name := "disagg-" + b.sum[:16]
-	info, err := survey(ctx, client, dir, name)
+	return place{b, dir, "disagg-" + b.sum[:16]}, nil
+}
+
+// put makes sure that the binary is on the node and returns its path there.
+func put(ctx context.Context, client *ssh.Client, p place) (string, error) {
+	info, err := survey(ctx, client, p.dir, p.name)
 	if err != nil {
 		return "", err
 	}
 	if want := archNames()[runtime.GOARCH]; want != "" && info["arch"] != want {
 		return "", fault("the node is %s, but this binary is for %s; use a binary for the node's architecture", info["arch"], want)
 	}
-	if info["sum"] == b.sum {
-		return path.Join(info["dir"], name), nil
+	if info["sum"] == p.sum {
+		return path.Join(info["dir"], p.name), nil
 	}
-	return upload(ctx, client, b, info["dir"], name)
+	return upload(ctx, client, p.binary, info["dir"], p.name)
 }
 
 // archNames are the machine names of uname for the architectures of Go.
@@ -67,6 +78,7 @@ func survey(ctx context.Context, client *ssh.Client, dir, name string) (map[stri
 		`mkdir -p "$d" 2>&1 || exit 1; `+
 		`if [ -L "$d" ]; then echo "refuse=$d is a symbolic link"; `+
 		`elif [ -O "$d" ]; then chmod 700 "$d"; echo "dir=$d"; else echo "refuse=$d belongs to somebody else"; fi; `+
+		`find "$d" -maxdepth 1 -type f -name "disagg-*.new-*" -mmin +60 -exec rm -f {} + 2>/dev/null; `+ // halves of copies that broke off
 		`echo "arch=$(uname -m)"; `+
 		`if [ -f "$d/`+name+`" ]; then echo "sum=$(sha256sum "$d/`+name+`" | cut -c1-64)"; fi`)
 	if err != nil {
@@ -85,6 +97,7 @@ func survey(ctx context.Context, client *ssh.Client, dir, name string) (map[stri
 func upload(ctx context.Context, client *ssh.Client, b binary, dir, name string) (string, error) {
 	tmp := path.Join(dir, name+".new-"+strings.ToLower(rand.Text()[:10]))
 	if err := copyTo(ctx, client, b.data, tmp); err != nil {
+		dropHalf(ctx, client, tmp)
 		return "", fault("copy binary to %s: %v; is there room?", dir, err)
 	}
 	dst := path.Join(dir, name)
@@ -126,6 +139,17 @@ func copyTo(ctx context.Context, client *ssh.Client, data []byte, to string) err
 		return fmt.Errorf("by scp: %w; by cat: %s", serr, said.Describe(err.Error()))
 	}
 	return nil
+}
+
+// halfLimit bounds the removal of half a copy.
+const halfLimit = time.Second
+
+// dropHalf removes half a copy, where the node still answers; where it does not,
+// a later visit does.
+func dropHalf(ctx context.Context, client *ssh.Client, tmp string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), halfLimit)
+	defer cancel()
+	_, _ = ask(ctx, client, `rm -f "`+tmp+`"`)
 }
 
 func fault(format string, args ...any) error {

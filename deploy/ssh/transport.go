@@ -116,15 +116,30 @@ func (t *Transport) Connect(ctx context.Context, node string) (*deploy.Conn, err
 	if err != nil {
 		return nil, fmt.Errorf("ssh to %s: %w", node, err)
 	}
-	path, err := t.put(ctx, client)
-	if err == nil {
-		var c *deploy.Conn
-		if c, err = t.start(ctx, client, node, path); err == nil {
-			return c, nil
-		}
+	c, err := t.agent(ctx, client, node)
+	if err != nil {
+		client.Close()
+		return nil, fmt.Errorf("ssh to %s: %w", node, err)
 	}
-	client.Close()
-	return nil, fmt.Errorf("ssh to %s: %w", node, err)
+	return c, nil
+}
+
+// agent starts the agent on a node, and puts the binary there first where it is
+// not.
+func (t *Transport) agent(ctx context.Context, client *ssh.Client, node string) (*deploy.Conn, error) {
+	p, err := t.place()
+	if err != nil {
+		return nil, err
+	}
+	c, err := t.again(ctx, client, node, p)
+	if !errors.Is(err, errAbsent) {
+		return c, err
+	}
+	path, err := put(ctx, client, p)
+	if err != nil {
+		return nil, err
+	}
+	return t.start(ctx, client, node, path+" agent --stdio")
 }
 
 // Close ends the connections to jump hosts and to the ssh agent, and with the

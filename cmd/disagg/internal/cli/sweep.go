@@ -303,19 +303,11 @@ func (f *finder) findSet(a *app, args []string) (*sweep.Set, error) {
 		s, err := sweep.Open(a.path(ref))
 		return s, orchestrator.WithCode(orchestrator.ExitConfig, err)
 	}
-	runs := f.runs
-	if runs == "" {
-		path, _, err := prepare.SiteFile(a.path(f.site), a.getenv)
-		if err != nil {
-			return nil, err
-		}
-		site, _, _, err := prepare.Site(path)
-		if err != nil {
-			return nil, err
-		}
-		runs = site.RunsDir
+	runs, err := f.runsDir(a)
+	if err != nil {
+		return nil, err
 	}
-	s, err := sweep.Resolve(a.path(runs), ref)
+	s, err := sweep.Resolve(runs, ref)
 	return s, orchestrator.WithCode(orchestrator.ExitConfig, err)
 }
 

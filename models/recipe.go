@@ -91,6 +91,13 @@ type Role struct {
 	PP int `yaml:"pp,omitempty" min:"1"`
 	// EP is the expert parallel size; 1: off.
 	EP int `yaml:"ep,omitempty" min:"1"`
+	// Port is the HTTP port of the role's first worker on a host, further ones
+	// follow in steps of 100; zero: the engine's usual one. Set it where another
+	// service of the nodes has that port.
+	Port int `yaml:"port,omitempty" min:"1024" max:"32767"`
+	// BootstrapPort is the KV bootstrap port of the first prefill worker on a
+	// host, further ones follow; zero: the engine's usual one.
+	BootstrapPort int `yaml:"bootstrap_port,omitempty" min:"1024" max:"32767"`
 	// DPAttention turns on data-parallel attention (DP size = TP).
 	DPAttention Bool `yaml:"dp_attention,omitempty"`
 	// ContextLength in tokens; zero: the catalog's, then prefill's for decode.

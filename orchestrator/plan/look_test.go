@@ -190,6 +190,31 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+// TestPortsOfTheRecipe: where the recipe says where a role's ports begin, they
+// do, on both sides of the KV bootstrap; a key that nothing would read is refused.
+func TestPortsOfTheRecipe(t *testing.T) {
+	t.Parallel()
+	in := inputs(t)
+	in.Recipe.Prefill = &models.Role{Workers: 2, TP: 4, Port: 9000, BootstrapPort: 9900}
+	in.Recipe.Decode = &models.Role{Workers: 1, TP: 8, Port: 9000}
+	p := build(t, in).Plan
+	var got []int
+	for _, w := range p.Workers {
+		got = append(got, w.Port, w.BootstrapPort)
+	}
+	if d := cmp.Diff([]int{9000, 9900, 9100, 9901, 9000, 0}, got); d != "" {
+		t.Error(d)
+	}
+	if argv := strings.Join(p.Router.Argv, " "); !strings.Contains(argv, ":9000 9900") || !strings.Contains(argv, ":9100 9901") {
+		t.Errorf("the router does not know the ports: %s", argv)
+	}
+	in.Recipe.Decode.BootstrapPort = 9900
+	_, err := Build(in)
+	if d := cmp.Diff([]string{"only prefill workers have a bootstrap port"}, messages(err)); d != "" {
+		t.Error(d)
+	}
+}
+
 // TestPortsOfOthers: a port that the recipe gives to the router or the store is
 // not handed out, and two that it gives to both are refused.
 func TestPortsOfOthers(t *testing.T) {

@@ -17,12 +17,19 @@ type portRange struct {
 }
 
 // portRanges are the ports of a worker's first rank, in the order in which they
-// are handed out. What an engine needs beside them its adapter adds. Engines open more ports than they are told: SGLang takes a
-// range from 233 above its HTTP port when it runs data-parallel ranks, and a
-// range from its rendezvous port. A stride of 100 keeps neighbours apart. The
-// bootstrap port is one server only.
-func portRanges(engineName, role string, ranks int) []portRange {
+// are handed out. What an engine needs beside them its adapter adds. Engines
+// open more ports than they are told: SGLang takes a range from 233 above its
+// HTTP port when it runs data-parallel ranks, and a range from its rendezvous
+// port. A stride of 100 keeps neighbours apart. The bootstrap port is one server
+// only. The recipe may say where HTTP and bootstrap ports begin.
+func portRanges(engineName, role string, ranks int, r *models.Role) []portRange {
 	d := engine.DefaultPorts(engineName, role)
+	if r != nil && r.Port > 0 {
+		d.HTTP = r.Port
+	}
+	if r != nil && r.BootstrapPort > 0 && d.Bootstrap > 0 {
+		d.Bootstrap = r.BootstrapPort
+	}
 	out := []portRange{{portHTTP, d.HTTP, 100}}
 	if d.Bootstrap > 0 {
 		out = append(out, portRange{portBootstrap, d.Bootstrap, 1})
@@ -94,10 +101,15 @@ func (h *hosts) next(node int, r portRange, who string) int {
 func (b *builder) ports(workers []models.Worker) {
 	h := &hosts{local: b.in.Launcher == models.LauncherLocal}
 	b.reserve(h)
+	for _, role := range []string{models.RoleDecode, models.RoleAggregate} {
+		if r := b.role(role); r != nil && r.BootstrapPort > 0 {
+			b.fail(role+".bootstrap_port", "only prefill workers have a bootstrap port", "set prefill.bootstrap_port, or take it out")
+		}
+	}
 	for i := range workers {
 		w := &workers[i]
 		head := &w.Ranks[0]
-		for _, r := range portRanges(b.in.Recipe.Engine, w.Role, len(w.Ranks)) {
+		for _, r := range portRanges(b.in.Recipe.Engine, w.Role, len(w.Ranks), b.role(w.Role)) {
 			p := h.next(head.Node, r, w.ID)
 			if p == 0 {
 				b.fail(w.Role+".workers", fmt.Sprintf("no %s port below %d is left for %s: too many workers on one host", r.name, lastPort+1, w.ID), "use fewer workers a host")

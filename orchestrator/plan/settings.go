@@ -143,6 +143,12 @@ func (b *builder) roleSettings() {
 		b.note(at("tp"), strconv.Itoa(z.tp), fromDefault, given("tp", number(role.TP)))
 		b.note(at("pp"), strconv.Itoa(z.pp), fromDefault, given("pp", number(role.PP)))
 		b.note(at("ep"), strconv.Itoa(z.ep), fromDefault, given("ep", number(role.EP)))
+		if role.Port > 0 {
+			b.note(at("port"), strconv.Itoa(role.Port), fromDefault, given("port", number(role.Port)))
+		}
+		if role.BootstrapPort > 0 {
+			b.note(at("bootstrap_port"), strconv.Itoa(role.BootstrapPort), fromDefault, given("bootstrap_port", number(role.BootstrapPort)))
+		}
 		dp := ""
 		if z.dp {
 			dp = "true"

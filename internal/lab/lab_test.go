@@ -58,7 +58,7 @@ func TestSbatchWritesToTheSharedFileSystem(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/bin/bash\nsrun -N2 hostname\nexit 3\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	_, err := l.Run("sbatch", "-W", "-N2", "-o", filepath.Join(dir, "out"), script)
+	_, err := l.Run("sbatch", "-W", "-N2", "-D", dir, "-o", filepath.Join(dir, "out"), script)
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("sbatch -W ended with %v, want exit status 3", err)
 	}

@@ -237,12 +237,15 @@ func TestMixedPassAndUnknown(t *testing.T) {
 	all := []preflight.Facts{named(healthy, "gpu-01"), named(healthy, "gpu-02"), named(healthy, "gpu-03"), named(broken, "gpu-04"),
 		preflight.Unreached("gpu-05", "@@@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @@@\nOffending ECDSA key in ~/.ssh/known_hosts:27\n"),
 		preflight.Unreached("gpu-06", "kex_exchange_identification: Connection closed by remote host"),
-		preflight.Unreached("gpu-07", "slurmstepd: error: *** STEP 1.2 ON gpu-07 CANCELLED AT 2026-01-01T00:00:00 DUE TO SIGNAL ***")}
+		preflight.Unreached("gpu-07", "slurmstepd: error: *** STEP 1.2 ON gpu-07 CANCELLED AT 2026-01-01T00:00:00 DUE TO SIGNAL ***"),
+		preflight.Unreached("gpu-08", "reach gpu-08: ssh to gpu-08: the host key of me@gpu-08 is not known: it shows ssh-ed25519 SHA256:x, and none of ~/.ssh/known_hosts exists"),
+		preflight.Unreached("gpu-09", "No ED25519 host key is known for gpu-09 and you have requested strict checking.\nHost key verification failed.\n")}
 	r := preflight.Judge(all, s, fold)
-	if got := r.Bad(); !slices.Equal(got, []string{"gpu-04", "gpu-05", "gpu-06", "gpu-07"}) {
+	if got := r.Bad(); !slices.Equal(got, []string{"gpu-04", "gpu-05", "gpu-06", "gpu-07", "gpu-08", "gpu-09"}) {
 		t.Errorf("bad nodes %v", got)
 	}
-	want := map[string]string{"gpu-05": "its host key is not the known one", "gpu-06": "drops connections", "gpu-07": "not run: the step was cancelled"}
+	want := map[string]string{"gpu-05": "its host key is not the known one", "gpu-06": "drops connections", "gpu-07": "not run: the step was cancelled",
+		"gpu-08": "its host key is not known yet", "gpu-09": "its host key is not known yet"}
 	for _, f := range r.Findings {
 		if f.CheckID == checks.Reach && want[f.Node] != "" {
 			if !strings.Contains(f.Observed, want[f.Node]) {

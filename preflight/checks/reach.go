@@ -26,6 +26,8 @@ func judgeReach(v *View) []Finding {
 
 func reachText(k parse.ReachKind) string {
 	switch k {
+	case parse.ReachNoKey:
+		return "its host key is not known yet"
 	case parse.ReachHostKey:
 		return "its host key is not the known one"
 	case parse.ReachAuth:
@@ -48,6 +50,8 @@ func reachText(k parse.ReachKind) string {
 
 func reachFix(k parse.ReachKind) string {
 	switch k {
+	case parse.ReachNoKey:
+		return "log in to it once by hand and compare the key, or have the cluster's keys put into /etc/ssh/ssh_known_hosts"
 	case parse.ReachHostKey:
 		return "the node was probably installed anew: make sure of it, then remove the old line with ssh-keygen -R"
 	case parse.ReachAuth:

@@ -10,7 +10,8 @@ type ReachKind string
 
 // Kinds of failure to reach a node.
 const (
-	ReachHostKey   ReachKind = "host-key"  // the host's key changed or is unknown
+	ReachNoKey     ReachKind = "no-key"    // nothing is known of the host's key
+	ReachHostKey   ReachKind = "host-key"  // the host's key changed
 	ReachAuth      ReachKind = "auth"      // no key was accepted
 	ReachThrottled ReachKind = "throttled" // the server drops connections, it is not down
 	ReachCancelled ReachKind = "cancelled" // the step was cancelled, not the node's doing
@@ -25,7 +26,8 @@ var reachWords = []struct {
 	kind  ReachKind
 	words []string
 }{
-	{ReachHostKey, []string{"remote host identification has changed", "host key verification failed", "offending", "knownhosts: key mismatch", "key is unknown", "no hostkey", "host key"}},
+	{ReachNoKey, []string{"host key is known for", "is not known: it shows", "key is unknown"}},
+	{ReachHostKey, []string{"remote host identification has changed", "host key verification failed", "offending", "knownhosts: key mismatch", "no hostkey", "host key"}},
 	{ReachThrottled, []string{"kex_exchange_identification", "connection reset by", "maxstartups", "connection closed by remote host", "ssh_exchange_identification", "administratively prohibited", "open failed"}},
 	{ReachAuth, []string{"permission denied (", "unable to authenticate", "no supported methods remain", "too many authentication failures"}},
 	{ReachName, []string{"could not resolve hostname", "no such host", "name or service not known", "temporary failure in name resolution"}},

@@ -3,11 +3,13 @@ package orchestrator
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/disagg/disagg/deploy"
 	"github.com/disagg/disagg/orchestrator/result"
+	"github.com/disagg/disagg/orchestrator/rundir"
 )
 
 // conclude decides how the run ended.
@@ -34,13 +36,22 @@ func (r *run) conclude() result.Result {
 	}
 	outcome, code := r.verdict(&res)
 	res.Outcome, res.ExitCode, res.Exit = outcome, int(code), code.String()
+	// Paths, not ids: they work without the site file, for whoever is on call.
 	if res.Cause != nil && res.Cause.LogFile != "" {
-		res.Next = append(res.Next, fmt.Sprintf("disagg logs %s %s", r.id, res.Cause.Process))
+		res.Next = append(res.Next, fmt.Sprintf("disagg logs %s %s", r.Dir.Path(), res.Cause.Process))
+	}
+	if code == ExitPreflight && hasDir(r.Dir.Join(rundir.PreflightDir)) {
+		res.Next = append(res.Next, "disagg preflight --from "+r.Dir.Join(rundir.PreflightDir))
 	}
 	if len(r.left) > 0 {
 		res.Next = append(res.Next, "disagg cleanup "+r.Dir.Path())
 	}
 	return res
+}
+
+func hasDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
 }
 
 // verdict names outcome and cause. A run that was asked to end was cancelled,

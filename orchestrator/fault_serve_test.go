@@ -701,11 +701,17 @@ type fakePreflight struct {
 	host, image PreflightReport
 	err         error
 	asked       []string
+	bundle      func() string // the directory to make for what was gathered; nil: none
 }
 
 func (f *fakePreflight) Host(_ context.Context, nodes []PreflightNode) (PreflightReport, error) {
 	for _, n := range nodes {
 		f.asked = append(f.asked, fmt.Sprintf("%s %v", n.Name, n.Plan))
+	}
+	if f.bundle != nil {
+		if err := os.Mkdir(f.bundle(), 0o700); err != nil {
+			return PreflightReport{}, err
+		}
 	}
 	return f.host, f.err
 }
@@ -724,7 +730,9 @@ func TestPreflight(t *testing.T) {
 		cause string
 	}{
 		{"all fit", func(*scenario, *fakePreflight) {}, ExitOK, ""},
-		{"one unfit, no spare", func(_ *scenario, f *fakePreflight) { f.host = unfit }, ExitPreflight, "preflight found 1 node unfit and there is no spare: gpu-02: gpu.vram-free: GPU 3 has 12 GB in use"},
+		{"one unfit, no spare", func(s *scenario, f *fakePreflight) {
+			f.host, f.bundle = unfit, func() string { return s.dir.Join(rundir.PreflightDir) }
+		}, ExitPreflight, "preflight found 1 node unfit and there is no spare: gpu-02: gpu.vram-free: GPU 3 has 12 GB in use"},
 		{"one unfit, only warned of", func(s *scenario, f *fakePreflight) { f.host = unfit; s.plan.Preflight.Mode = "warn" }, ExitOK, ""},
 		{"unfit inside the image", func(_ *scenario, f *fakePreflight) { f.image = unfit }, ExitPreflight, "preflight found 1 node unfit: gpu-02"},
 		{"cannot be made", func(_ *scenario, f *fakePreflight) { f.err = errors.New("facts: protocol error") }, ExitPreflight, "the checks of the hosts could not be made: facts: protocol error"},
@@ -742,6 +750,13 @@ func TestPreflight(t *testing.T) {
 					}
 				} else {
 					s.verdict(res, tc.code, tc.cause)
+				}
+				var next []string
+				if f.bundle != nil {
+					next = []string{"disagg preflight --from " + f.bundle()}
+				}
+				if diff := cmp.Diff(next, res.Next); diff != "" {
+					t.Errorf("next (-want +got):\n%s", diff)
 				}
 				if diff := cmp.Diff([]string{"gpu-01 [0]", "gpu-02 [1]"}, f.asked); diff != "" {
 					t.Errorf("asked (-want +got):\n%s", diff)

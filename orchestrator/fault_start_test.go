@@ -242,7 +242,7 @@ func TestCrashIsExplained(t *testing.T) {
 		if len(res.Consequences) != 0 {
 			t.Errorf("consequences: %+v", res.Consequences)
 		}
-		if diff := cmp.Diff([]string{"disagg logs " + s.dir.ID() + " prefill-1.0"}, res.Next); diff != "" {
+		if diff := cmp.Diff([]string{"disagg logs " + s.dir.Path() + " prefill-1.0"}, res.Next); diff != "" {
 			t.Errorf("next (-want +got):\n%s", diff)
 		}
 		exited, down := s.find(events.ProcessExited, "prefill-1.0"), s.find(events.Teardown, "")

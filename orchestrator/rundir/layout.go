@@ -18,6 +18,7 @@ const (
 	ClaimFile     = "claim.json"
 	EventsFile    = "events.jsonl"
 	PreflightFile = "preflight.json"
+	PreflightDir  = "preflight" // the bundle of what was gathered
 	ResultFile    = "result.json"
 	LogsDir       = "logs"
 	ResultsDir    = "results"

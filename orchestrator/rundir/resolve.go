@@ -85,7 +85,7 @@ func Resolve(runsDir, ref string) (*Dir, error) {
 	}
 	switch len(hits) {
 	case 0:
-		return nil, fmt.Errorf("find run %q: %w: no run below %s starts so", ref, ErrNotRun, runsDir)
+		return nil, fmt.Errorf("find run %q: %w: no run below %s has an id that begins so", ref, ErrNotRun, runsDir)
 	case 1:
 		return hits[0], nil
 	}

@@ -33,11 +33,11 @@ type Summary struct {
 	State State  `json:"state"`
 	// Stage is the stage that runs and Waiting what it waits for.
 	Stage    string        `json:"stage,omitempty"`
-	InStage  time.Duration `json:"in_stage,omitempty"`
+	InStage  time.Duration `json:"-"` // in_stage_seconds
 	Waiting  string        `json:"waiting,omitempty"`
 	Started  time.Time     `json:"started,omitzero"`
 	LastSeen time.Time     `json:"last_seen,omitzero"`
-	Elapsed  time.Duration `json:"elapsed,omitempty"`
+	Elapsed  time.Duration `json:"-"` // elapsed_seconds
 
 	Stages    []Stage   `json:"stages,omitempty"`
 	Nodes     []Node    `json:"nodes,omitempty"`
@@ -75,7 +75,7 @@ type Process struct {
 	ID       string        `json:"id"`
 	Node     string        `json:"node"`
 	State    string        `json:"state"` // created, running, ready, exited, gone
-	Since    time.Duration `json:"since"` // in this state
+	Since    time.Duration `json:"-"`     // in this state; since_seconds
 	Log      string        `json:"log,omitempty"`
 	LogBytes int64         `json:"log_bytes,omitempty"`
 	RSSBytes int64         `json:"rss_bytes,omitempty"`

@@ -28,7 +28,7 @@ func (r *run) stageLook(ctx context.Context) error {
 		if n.lost {
 			lost = append(lost, n)
 		}
-		nodes, ports[n] = append(nodes, n), r.ports(n)
+		nodes, ports[n] = append(nodes, n), r.ownPorts(n)
 	}
 	until := time.Now().Add(r.pace.Look)
 	again := r.reachAgain(ctx, lost)

@@ -43,7 +43,7 @@ func (r *run) stagePorts(ctx context.Context) error {
 	case len(old) > 0:
 		return failf("something of this run is on its nodes before it starts: %s; clean up with: disagg cleanup %s", strings.Join(old, "; "), r.id)
 	case len(taken) > 0:
-		return failf("planned ports are in use: %s; end the holder, or plan with other ports", strings.Join(taken, "; "))
+		return failf("planned ports are in use: %s; end the holder, or set other ports in the recipe (prefill.port, prefill.bootstrap_port, decode.port, router.port)", strings.Join(taken, "; "))
 	case len(unseen) > 0:
 		return failf("ports could not be checked: %s", strings.Join(unseen, "; "))
 	}
@@ -52,9 +52,20 @@ func (r *run) stagePorts(ctx context.Context) error {
 
 // ports are the planned ports on a node, sorted.
 func (r *run) ports(n *node) []int {
+	return portsOf(r.order, func(p *proc) bool { return p.node == n })
+}
+
+// ownPorts are the ports of what this run has begun to create on a node, sorted.
+// Who holds another planned port is none of its business: a port that was taken
+// before is not a leftover.
+func (r *run) ownPorts(n *node) []int {
+	return portsOf(r.order, func(p *proc) bool { return p.node == n && p.phase > planned })
+}
+
+func portsOf(procs []*proc, which func(*proc) bool) []int {
 	var out []int
-	for _, p := range r.order {
-		if p.node != n {
+	for _, p := range procs {
+		if !which(p) {
 			continue
 		}
 		for _, port := range p.Ports {

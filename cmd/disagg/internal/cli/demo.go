@@ -31,6 +31,9 @@ The files it uses are left in --dir: recipe.yaml and site.yaml to play with, and
 the run directory.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := standin.ParseFaults(fault); err != nil {
+				return usageError{fmt.Errorf("--fault: %w", err)}
+			}
 			if err := writeDemo(a, dir, fault); err != nil {
 				return err
 			}
@@ -57,7 +60,7 @@ the run directory.`,
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", filepath.Join(os.TempDir(), fmt.Sprintf("disagg-demo-%d", os.Getuid())), "where to put the demo's files")
-	cmd.Flags().StringVar(&fault, "fault", "", "make a stand-in fail, to see what the tool says: crash:phase=load, exit:, deaf:after=3, …")
+	cmd.Flags().StringVar(&fault, "fault", "", "make the stand-ins fail, to see what the tool says: crash:phase=load, wrong-model, stall, …; a wrong word lists all")
 	_ = cmd.MarkFlagDirname("dir")
 	return cmd
 }

@@ -55,6 +55,25 @@ func codeOf(err error) orchestrator.ExitCode {
 	return orchestrator.ExitInternal
 }
 
+// mistake is one mistake in a file, in JSON.
+type mistake struct {
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+	Col  int    `json:"col,omitempty"`
+	Path string `json:"path,omitempty"` // of the key: prefill.tp
+	Msg  string `json:"message"`
+	Hint string `json:"hint,omitempty"`
+}
+
+func mistakes(err error) []mistake {
+	fe, _ := errors.AsType[models.FieldErrors](err)
+	var out []mistake
+	for _, f := range fe {
+		out = append(out, mistake{f.File, f.Line, f.Col, f.Path, f.Msg, f.Hint})
+	}
+	return out
+}
+
 // report prints a failure once, for people or as one JSON object.
 func (a *app) report(err error) orchestrator.ExitCode {
 	code := codeOf(err)
@@ -63,14 +82,11 @@ func (a *app) report(err error) orchestrator.ExitCode {
 	}
 	if a.json() {
 		obj := struct {
-			Error    string `json:"error"`
-			Exit     string `json:"exit"`
-			ExitCode int    `json:"exit_code"`
-			Fields   any    `json:"fields,omitempty"`
-		}{err.Error(), code.String(), int(code), nil}
-		if fe, ok := errors.AsType[models.FieldErrors](err); ok {
-			obj.Fields = fe
-		}
+			Error    string    `json:"error"`
+			Exit     string    `json:"exit"`
+			ExitCode int       `json:"exit_code"`
+			Mistakes []mistake `json:"mistakes,omitempty"`
+		}{err.Error(), code.String(), int(code), mistakes(err)}
 		enc := json.NewEncoder(a.Err)
 		enc.SetEscapeHTML(false)
 		_ = enc.Encode(obj)

@@ -44,6 +44,11 @@ func (in *inputs) request(a *app, recipe string) (prepare.Request, error) {
 	if err != nil {
 		return prepare.Request{}, err
 	}
+	if in.name != "" {
+		if f := models.Formats()["name"]; f.Check(in.name) != nil {
+			return prepare.Request{}, usagef("--name must be %s, not %q", f.Doc, in.name)
+		}
+	}
 	set, err := settings(in.setEnv)
 	if err != nil {
 		return prepare.Request{}, err

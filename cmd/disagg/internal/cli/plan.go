@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -63,6 +64,7 @@ directory would hold.`,
 	}
 	in.flags(cmd)
 	cmd.Flags().VarP(newEnum(&in.launcher, models.LauncherSlurm, models.LauncherSSH, models.LauncherLocal), "launcher", "l", "how agents will be started")
+	_ = cmd.RegisterFlagCompletionFunc("launcher", cobra.FixedCompletions([]string{models.LauncherSlurm, models.LauncherSSH, models.LauncherLocal}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&explain, "explain", false, "say for every value, flag and variable where it comes from and what it beat")
 	cmd.Flags().StringVar(&diff, "diff", "", "compare with another recipe, or with the plan.json of a run, by meaning")
 	cmd.MarkFlagsMutuallyExclusive("explain", "diff")
@@ -129,12 +131,17 @@ func (a *app) printDiff(old, now *models.Plan) error {
 		_, err := fmt.Fprintln(a.Out, "the plans mean the same")
 		return err
 	}
-	w := tabwriter.NewWriter(a.Out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "WHAT\tIN\tOTHER\tTHIS")
+	// One below the other: values may be long, and are compared best so.
+	var b strings.Builder
 	for _, c := range changes {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Key, strings.Join(c.In, " "), printable(c.A), printable(c.B))
+		b.WriteString(c.Key)
+		if len(c.In) > 0 {
+			fmt.Fprintf(&b, "  (%s)", strings.Join(c.In, " "))
+		}
+		fmt.Fprintf(&b, "\n  other  %s\n  this   %s\n", printable(c.A), printable(c.B))
 	}
-	return w.Flush()
+	_, err = io.WriteString(a.Out, b.String())
+	return err
 }
 
 // otherPlan reads the plan to compare with: a plan.json, or a recipe.

@@ -33,6 +33,7 @@ KillWait, and containers end by their lease.`,
 			}
 			return nil
 		},
+		ValidArgsFunction: f.complete(a),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := f.find(a, args)
 			if err != nil {

@@ -37,6 +37,7 @@ created are shown as "no report".`,
 			}
 			return nil
 		},
+		ValidArgsFunction: f.complete(a),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := f.find(a, args[:1])
 			if err != nil {

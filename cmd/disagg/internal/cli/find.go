@@ -45,6 +45,28 @@ func (f *finder) find(a *app, args []string) (*rundir.Dir, error) {
 	return d, orchestrator.WithCode(orchestrator.ExitConfig, err)
 }
 
+// complete completes the run, the first argument.
+func (f *finder) complete(a *app) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		runs, err := f.runsDir(a)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveDefault // a path still names a run
+		}
+		dirs, err := rundir.List(runs)
+		if err != nil || len(dirs) == 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		ids := []string{rundir.LatestRef}
+		for _, d := range dirs {
+			ids = append(ids, d.ID())
+		}
+		return ids, cobra.ShellCompDirectiveDefault
+	}
+}
+
 // runsDir is the directory of runs: the given one, else the site's.
 func (f *finder) runsDir(a *app) (string, error) {
 	if f.runs != "" {

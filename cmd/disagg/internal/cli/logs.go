@@ -34,6 +34,17 @@ router, client.c16, or the beginning of one): the end of its log on each host.`,
 			}
 			return nil
 		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			if len(args) != 1 {
+				return f.complete(a)(cmd, args, word)
+			}
+			dir, err := f.find(a, args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			names, _ := logNames(dir)
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := f.find(a, args[:min(len(args), 1)])
 			if err != nil {

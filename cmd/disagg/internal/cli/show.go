@@ -47,6 +47,9 @@ func (p *eventPrinter) show(list []events.Event) error {
 		if who := cmp.Or(e.Process, e.Node); !strings.Contains(msg, who) {
 			msg = who + ": " + msg
 		}
+		if e.Kind == events.Cause || e.Kind == events.Consequence {
+			msg = string(e.Kind) + ": " + msg
+		}
 		fmt.Fprintf(p.out, "%8.1fs  %-15s %s%s%s\n", e.Time.Sub(p.start).Seconds(), e.Stage, p.paint(e.Kind), msg, p.plain(e.Kind))
 	}
 	return nil
@@ -148,11 +151,15 @@ func writeFailure(b *strings.Builder, label string, f result.Failure) {
 		fmt.Fprintf(b, "  meaning: %s\n  remedy:  %s\n", d.Meaning, d.Remedy)
 	}
 	for _, line := range lastLines(f.Log, 10) {
-		fmt.Fprintf(b, "  | %s\n", line)
+		fmt.Fprintf(b, "  | %s\n", cut(line, logWidth))
 	}
 	if f.LogFile != "" {
 		fmt.Fprintf(b, "  log: %s\n", f.LogFile)
 	}
 }
+
+// logWidth bounds the lines of a log that are shown beside a cause: engines print
+// their whole configuration in one. The log itself has them whole.
+const logWidth = 240
 
 func lastLines(list []string, n int) []string { return list[max(0, len(list)-n):] }

@@ -29,7 +29,8 @@ has, or "latest" (the default). --all lists every run in one line each.
 
 The answer comes from the run's own event log. The exit code is 0 for a run that
 goes on or went well, the run's own when it failed.`,
-		Args: atMostOneRun,
+		Args:              atMostOneRun,
+		ValidArgsFunction: f.complete(a),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if all {
 				if len(args) > 0 {

@@ -12,7 +12,7 @@ import (
 func TestOwnPorts(t *testing.T) {
 	t.Parallel()
 	here, there := &node{name: "a"}, &node{name: "b"}
-	proc := func(n *node, ph phase, ports ...int) *proc {
+	one := func(n *node, ph phase, ports ...int) *proc {
 		p := &proc{Process: &models.Process{}, node: n, phase: ph}
 		for _, x := range ports {
 			p.Ports = append(p.Ports, models.Port{Number: x})
@@ -20,7 +20,7 @@ func TestOwnPorts(t *testing.T) {
 		return p
 	}
 	r := &run{order: []*proc{
-		proc(here, running, 8000, 8998), proc(here, planned, 30000), proc(here, gone, 8100, 8000), proc(there, running, 9000),
+		one(here, running, 8000, 8998), one(here, planned, 30000), one(here, gone, 8100, 8000), one(there, running, 9000),
 	}}
 	if got, want := r.ownPorts(here), []int{8000, 8100, 8998}; !slices.Equal(got, want) {
 		t.Errorf("own ports %v, want %v", got, want)

@@ -255,16 +255,18 @@ func (c *controller) waitIdle(nodes []string, timeout time.Duration) error {
 }
 
 // settled says whether n nodes have registered. Slurm may refuse what a test
-// configured wrongly on purpose (inval); that is settled too.
+// configured wrongly on purpose (inval); that is settled too. A node is listed
+// once for each of its partitions.
 func settled(sinfo string, n int) bool {
-	lines := strings.Split(sinfo, "\n")
-	for _, line := range lines {
-		_, state, _ := strings.Cut(line, " ")
+	nodes := map[string]bool{}
+	for line := range strings.SplitSeq(sinfo, "\n") {
+		name, state, _ := strings.Cut(line, " ")
 		if state != "idle" && state != "inval" {
 			return false
 		}
+		nodes[name] = true
 	}
-	return len(lines) == n
+	return len(nodes) == n
 }
 
 // waitFor polls ready until it holds, the program ends or the time is over.

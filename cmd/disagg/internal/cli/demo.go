@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"embed"
 	"fmt"
 	"os"
@@ -34,7 +35,7 @@ the run directory.`,
 			if _, err := standin.ParseFaults(fault); err != nil {
 				return usageError{fmt.Errorf("--fault: %w", err)}
 			}
-			if err := writeDemo(a, dir, fault); err != nil {
+			if err := writeDemo(cmd.Context(), a, dir, fault); err != nil {
 				return err
 			}
 			recipe := filepath.Join(dir, "recipe.yaml")
@@ -67,7 +68,7 @@ the run directory.`,
 
 // writeDemo lays out recipe, site, a model directory and the programs that the
 // recipe's commands name.
-func writeDemo(a *app, dir, fault string) error {
+func writeDemo(ctx context.Context, a *app, dir, fault string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return fmt.Errorf("lay out demo: %w", err)
@@ -76,6 +77,10 @@ func writeDemo(a *app, dir, fault string) error {
 	if err != nil {
 		return fmt.Errorf("lay out demo: %w", err)
 	}
+	ports, err := pickPorts(ctx)
+	if err != nil {
+		return err
+	}
 	path, _ := a.getenv("PATH")
 	render := func(name string) (string, error) {
 		t, err := template.New(name).Option("missingkey=error").ParseFS(demoFiles, "demo/"+name)
@@ -83,7 +88,10 @@ func writeDemo(a *app, dir, fault string) error {
 			return "", fmt.Errorf("lay out demo: %w", err)
 		}
 		var b strings.Builder
-		err = t.Execute(&b, struct{ Dir, Path, Fault string }{dir, path, fault})
+		err = t.Execute(&b, struct {
+			Dir, Path, Fault string
+			Ports            demoPorts
+		}{dir, path, fault, ports})
 		return b.String(), err
 	}
 	recipe, err := render("recipe.yaml.tmpl")

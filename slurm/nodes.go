@@ -105,25 +105,15 @@ func Summary(nodes []Node) []string {
 	return lines
 }
 
-// ValidateNodes compares node names with those the cluster has. A single unknown
+// checkNames compares node names with those the cluster has. A single unknown
 // name makes Slurm refuse a whole submission, so unknown excluded nodes are left
 // out of kept, each with a warning, and unknown requested nodes are an error
 // that names them all.
-func (c *Client) ValidateNodes(ctx context.Context, requested, excluded []string) (kept, warnings []string, err error) {
-	nodes, err := c.Nodes(ctx, "")
-	if err != nil {
-		return nil, nil, fmt.Errorf("check node names: %w", err)
-	}
-	known := map[string]bool{}
-	var all []string
-	for _, n := range nodes {
-		known[n.Name] = true
-		all = append(all, n.Name)
-	}
-	unknown := func(h string) bool { return !known[h] }
+func checkNames(nodes []Node, requested, excluded []string) (kept, warnings []string, err error) {
+	all := nodeNames(nodes)
 	var missing []string
 	for _, h := range requested {
-		if unknown(h) {
+		if !slices.Contains(all, h) {
 			missing = append(missing, h)
 		}
 	}
@@ -132,7 +122,7 @@ func (c *Client) ValidateNodes(ctx context.Context, requested, excluded []string
 			strings.Join(missing, ", "), plain(hostlist.Compress(all)))
 	}
 	for _, h := range excluded {
-		if unknown(h) {
+		if !slices.Contains(all, h) {
 			warnings = append(warnings, fmt.Sprintf("excluded node %s is not known to the cluster; left out", h))
 			continue
 		}

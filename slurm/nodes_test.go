@@ -1,7 +1,6 @@
 package slurm_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -76,28 +75,6 @@ func TestNodesOfAPartition(t *testing.T) {
 	c, _ = onFake(t, sinfo("", "slurm_load_partitions: Socket timed out on send/recv operation\n", 0))
 	if nodes, err := c.Nodes(t.Context(), ""); err == nil || nodes != nil {
 		t.Errorf("a failed query gave %v", nodes)
-	}
-}
-
-func TestValidateNodes(t *testing.T) {
-	t.Parallel()
-	c, _ := onFake(t, sinfo(partlyBroken(), "", 0))
-	kept, warnings, err := c.ValidateNodes(t.Context(), []string{"gpu-02", "gpu-01"}, []string{"gpu-08", "gpu-99", "gpu-0", "gpu-03"})
-	if diff := cmp.Diff([]string{"gpu-08", "gpu-03"}, kept); err != nil || diff != "" {
-		t.Errorf("error %v, kept (-want +got):\n%s", err, diff)
-	}
-	wantWarnings := []string{"excluded node gpu-99 is not known to the cluster; left out", "excluded node gpu-0 is not known to the cluster; left out"}
-	if diff := cmp.Diff(wantWarnings, warnings); diff != "" {
-		t.Errorf("warnings (-want +got):\n%s", diff)
-	}
-	c, _ = onFake(t, sinfo(partlyBroken(), "", 0))
-	_, _, err = c.ValidateNodes(t.Context(), []string{"gpu-01", "gpu-99", "gpu-1"}, nil)
-	if want := "check node names: the cluster has no gpu-99, gpu-1; it has gpu-[01-08]"; err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
-	c, _ = onFake(t, sinfo("", "x\n", 1))
-	if _, _, err := c.ValidateNodes(t.Context(), nil, []string{"gpu-01"}); err == nil || !strings.HasPrefix(err.Error(), "check node names: list nodes: sinfo") {
-		t.Errorf("without sinfo: %v", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -291,9 +292,12 @@ func TestLabNodes(t *testing.T) {
 	if got := slurm.Summary(nodes); !cmp.Equal(got, []string{bad}) {
 		t.Errorf("summary %q", got)
 	}
-	kept, warnings, err := c.ValidateNodes(t.Context(), []string{"node2"}, []string{"node1", "node99"})
-	if err != nil || !cmp.Equal(kept, []string{"node1"}) || len(warnings) != 1 {
-		t.Errorf("kept %v, warnings %v, %v", kept, warnings, err)
+	got, err := c.Survey(t.Context(), slurm.Ask{Partition: "main", Nodes: 2, GPUsPerNode: 8,
+		Requested: []string{"node2"}, Excluded: []string{"node1", "node99"}, Machine: slurm.Machine(runtime.GOARCH)})
+	want := slurm.Survey{Excluded: []string{"node1"}, Warnings: []string{"excluded node node99 is not known to the cluster; left out"},
+		Broken: []string{"1 of 3 nodes (node4): inval: gres/gpu count reported lower than configured (7 < 8)"}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("error %v, survey (-want +got):\n%s", err, diff)
 	}
 	run := render1(t, filepath.Join(l.TempDir(t), "run"), func(j *models.SlurmJob) { j.Nodes = 4 })
 	id := submit(t, c, run.request().Script, run.token).JobID

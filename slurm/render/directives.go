@@ -129,6 +129,17 @@ func (l *list) exclude(nodes string) {
 	l.optional("exclude", hostlist.Compress(hosts))
 }
 
+// nodelist writes the nodes that the job names, in the same way. A slip in them
+// is a job that never starts.
+func (l *list) nodelist(nodes string) {
+	hosts, err := hostlist.Validate(nodes, 0)
+	if err != nil {
+		l.fail("nodelist", err)
+		return
+	}
+	l.set("nodelist", hostlist.Compress(hosts))
+}
+
 // times sets the time limit and the early signal. B: sends the signal to the
 // batch process alone; without it the steps would get it and the controller
 // would not.
@@ -174,9 +185,12 @@ func (l *list) extra(options map[string]string) {
 			l.errs = append(l.errs, err)
 			continue
 		}
-		if value == "" {
+		switch {
+		case value == "":
 			l.flag(name)
-		} else {
+		case name == "nodelist":
+			l.nodelist(value)
+		default:
 			l.set(name, value)
 		}
 	}

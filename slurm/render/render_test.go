@@ -46,7 +46,7 @@ func goldenJobs() map[string]func() (models.SlurmJob, ScriptView) {
 			j.Reservation, j.Constraint = "maint_2", "mi355x&ib"
 			j.GPUType = "mi355x"
 			j.Exclude = "gpu-09,gpu-[10-12], rack[1-2]-n[3-4]-ib"
-			j.Options = map[string]string{"switches": "1@00:10:00", "mail-user": "a b@example.com", "contiguous": "", "propagate": "MEMLOCK"}
+			j.Options = map[string]string{"nodelist": "rack[1-2]-n[08-09]-ib, gpu-01 ", "switches": "1@00:10:00", "mail-user": "a b@example.com", "contiguous": "", "propagate": "MEMLOCK"}
 			return j, view()
 		},
 		"gpus-per-node": func() (models.SlurmJob, ScriptView) {
@@ -210,7 +210,10 @@ func TestScriptRefuses(t *testing.T) {
 		"option twice":      {func(j *models.SlurmJob, _ *ScriptView) { j.Options = map[string]string{"nodes": "4"} }, `the sbatch option "nodes" is the tool's own`},
 		"requeue":           {func(j *models.SlurmJob, _ *ScriptView) { j.Options = map[string]string{"requeue": ""} }, `the sbatch option "requeue" is the tool's own`},
 		"option name":       {func(j *models.SlurmJob, _ *ScriptView) { j.Options = map[string]string{"--qos x": "4"} }, `"--qos x" is not the name of an sbatch option; write it without dashes, in full`},
-		"option value":      {func(j *models.SlurmJob, _ *ScriptView) { j.Options = map[string]string{"licenses": "a#b"} }, `--licenses: "a#b" holds '#', which a directive cannot carry`},
+		"node twice": {func(j *models.SlurmJob, _ *ScriptView) {
+			j.Options = map[string]string{"nodelist": "gpu-01,gpu-[01-02]"}
+		}, `--nodelist: host list "gpu-01,gpu-[01-02]" names gpu-01 more than once`},
+		"option value": {func(j *models.SlurmJob, _ *ScriptView) { j.Options = map[string]string{"licenses": "a#b"} }, `--licenses: "a#b" holds '#', which a directive cannot carry`},
 		"all at once": {func(j *models.SlurmJob, v *ScriptView) { j.JobName, v.PlanHash, v.Tool = "", "", "\x00" },
 			"--job-name: a value is missing\nplan hash \"\" is not a SHA-256 in hex\nversion of the tool: \"\\x00\" holds a NUL byte"},
 	}

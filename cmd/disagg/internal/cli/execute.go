@@ -106,6 +106,15 @@ func (a *app) fits(ctx context.Context, job string, p *models.Plan) (where, erro
 	if err := alloc.Check(need); err != nil {
 		return where{}, orchestrator.WithCode(orchestrator.ExitScheduler, err)
 	}
+	// Too little memory ends workers when they load. That it could not be
+	// compared is known from the submission's warnings or is the user's own
+	// allocation.
+	if nodes, err := a.slurm().Nodes(ctx, alloc.Partition); err == nil {
+		if text := alloc.MemoryWarning(nodes); text != "" {
+			p.Warnings = append(p.Warnings, text)
+			fmt.Fprintf(a.Err, "warning: %s\n", text)
+		}
+	}
 	w := where{launcher: models.LauncherSlurm, nodes: alloc.Nodes[:p.Slurm.Nodes], job: alloc.JobID}
 	if alloc.TimeLeft.Known && !alloc.TimeLeft.Unlimited {
 		w.deadline = a.Now().Add(alloc.TimeLeft.Left)

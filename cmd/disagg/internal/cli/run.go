@@ -61,6 +61,7 @@ once and prints how to clean up. The command ends with the run's exit code.`,
 	}
 	in.flags(cmd)
 	cmd.Flags().VarP(newEnum(&in.launcher, models.LauncherSlurm, models.LauncherSSH, models.LauncherLocal), "launcher", "l", "how agents are started")
+	_ = cmd.RegisterFlagCompletionFunc("launcher", cobra.FixedCompletions([]string{models.LauncherSlurm, models.LauncherSSH, models.LauncherLocal}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().StringVar(&jobid, "jobid", "", "Slurm job whose nodes to use (default: the one this shell is in)")
 	cmd.Flags().StringVar(&nodes, "nodes", "", "with --launcher ssh: the nodes, in the plan's order; more than it needs are spares")
 	return cmd
@@ -97,7 +98,7 @@ func sshNodes(p *models.Plan, list string) (where, error) {
 	if list == "" {
 		return where{}, usagef("--launcher ssh needs --nodes, such as --nodes gpu-[01-02]")
 	}
-	nodes, err := hostlist.Expand(list)
+	nodes, err := hostlist.Validate(list, 0)
 	if err != nil {
 		return where{}, usageError{fmt.Errorf("--nodes: %w", err)}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/disagg/disagg/models"
@@ -69,7 +70,7 @@ it is never submitted a second time by guess.`,
 // submit makes the run directory and hands its script to the scheduler.
 func (a *app) submit(ctx context.Context, p *prepare.Prepared) (*rundir.Dir, *submission, error) {
 	client := a.slurm()
-	if err := a.knownNodes(ctx, client, p); err != nil {
+	if err := a.survey(ctx, client, p); err != nil {
 		return nil, nil, err
 	}
 	dir, err := p.RunDir(a.Now(), true)
@@ -94,29 +95,41 @@ func (a *app) submit(ctx context.Context, p *prepare.Prepared) (*rundir.Dir, *su
 	return dir, rec, nil
 }
 
-// knownNodes takes nodes that the cluster does not have out of the exclusion
-// list, since one of them makes Slurm refuse the whole submission. The plan is
-// sealed with what remains.
-func (a *app) knownNodes(ctx context.Context, client *slurm.Client, p *prepare.Prepared) error {
-	if p.Plan.Slurm.Exclude == "" {
-		return nil
-	}
-	excluded, err := hostlist.Expand(p.Plan.Slurm.Exclude)
+// survey looks at the cluster before anything is written. Nodes that it does not
+// have leave the exclusion list, since one of them makes Slurm refuse the whole
+// submission; the plan is sealed with what remains and with what was found.
+func (a *app) survey(ctx context.Context, client *slurm.Client, p *prepare.Prepared) error {
+	job := &p.Plan.Slurm
+	excluded, err := hostlist.Expand(job.Exclude)
 	if err != nil {
 		return orchestrator.WithCode(orchestrator.ExitConfig, fmt.Errorf("read exclusions: %w", err))
 	}
-	kept, warnings, err := client.ValidateNodes(ctx, nil, excluded)
+	requested, err := hostlist.Expand(job.Options["nodelist"])
+	if err != nil {
+		return orchestrator.WithCode(orchestrator.ExitConfig, fmt.Errorf("read slurm.options.nodelist: %w", err))
+	}
+	ask := slurm.Ask{
+		Partition: job.Partition, Reservation: job.Reservation, Nodes: job.Nodes,
+		Requested: requested, Excluded: excluded, Machine: slurm.Machine(runtime.GOARCH),
+	}
+	if job.GPURequest != "none" {
+		ask.GPUsPerNode = job.GPUsPerNode
+	}
+	got, err := client.Survey(ctx, ask)
 	if err != nil {
 		return orchestrator.WithCode(orchestrator.ExitScheduler, err)
 	}
-	if len(warnings) == 0 {
-		return nil
-	}
-	for _, w := range warnings {
+	for _, w := range got.Warnings {
 		fmt.Fprintf(a.Err, "warning: %s\n", w)
 	}
-	p.Plan.Slurm.Exclude = hostlist.Compress(kept)
-	p.Plan.Warnings = append(p.Plan.Warnings, warnings...)
+	for _, b := range got.Broken {
+		fmt.Fprintf(a.Err, "note: cannot be used now: %s\n", b)
+	}
+	if len(got.Warnings) == 0 {
+		return nil
+	}
+	job.Exclude = hostlist.Compress(got.Excluded)
+	p.Plan.Warnings = append(p.Plan.Warnings, got.Warnings...)
 	return p.Reseal()
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/disagg/disagg/orchestrator/result"
 	"github.com/disagg/disagg/orchestrator/rundir"
 	"github.com/disagg/disagg/slurm"
+	"github.com/disagg/disagg/slurm/render"
 	"github.com/spf13/cobra"
 )
 
@@ -27,7 +28,8 @@ path, an id, a prefix that only one id has, or "latest" (the default).
 
 An empty queue never counts as success: without a result of the run itself the
 command says what the scheduler knows and fails.`,
-		Args: atMostOneRun,
+		Args:              atMostOneRun,
+		ValidArgsFunction: f.complete(a),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := f.find(a, args)
 			if err != nil {
@@ -45,6 +47,7 @@ const (
 	waitEvery  = 500 * time.Millisecond // between looks at the run directory
 	askEvery   = 5 * time.Second        // between questions to the scheduler
 	graceAfter = 15 * time.Second       // a result may be seen late on a network file system
+	unseenFor  = 30 * time.Second       // a running job's log may be seen late as well
 	silentFor  = 4 * events.AliveEvery  // a controller that says nothing for so long is not there
 )
 
@@ -105,6 +108,7 @@ type waiter struct {
 	reader  *events.Reader
 	printer *eventPrinter
 	seen    time.Time // when the last event was read
+	runs    time.Time // when the job was first seen running
 	said    string
 }
 
@@ -125,16 +129,40 @@ func (w *waiter) look() (*result.Result, error) {
 	return result.Read(w.dir.Join(rundir.ResultFile))
 }
 
-// tell says once why a job waits.
+// tell says once why a job waits, and that a running one is not seen here.
 func (w *waiter) tell(j slurm.Job) {
-	if j.Presence != slurm.Present || j.State != slurm.Pending {
+	if j.Presence != slurm.Present {
 		return
 	}
-	text := fmt.Sprintf("job %s waits: %s", j.ID, slurm.Explain(j, nil))
-	if text != w.said {
+	text := ""
+	switch j.State {
+	case slurm.Pending:
+		text = fmt.Sprintf("job %s waits: %s", j.ID, slurm.Explain(j, nil))
+	case slurm.Running:
+		now := w.a.Now()
+		if w.runs.IsZero() {
+			w.runs = now
+		}
+		if now.Sub(w.runs) > unseenFor && !w.logged() && len(j.Nodes) > 0 {
+			text = fmt.Sprintf("job %s runs, but %s", j.ID, w.unseen(j))
+		}
+	}
+	if text != "" && text != w.said {
 		w.said = text
 		fmt.Fprintln(w.a.Err, text)
 	}
+}
+
+// logged says whether the controller's log is here.
+func (w *waiter) logged() bool {
+	_, err := os.Stat(w.dir.Join(render.ErrorName))
+	return !errors.Is(err, os.ErrNotExist)
+}
+
+// unseen says where the controller's log is that is not here: Slurm opens it on
+// the job's first node, which has another directory under this name, or none.
+func (w *waiter) unseen(j slurm.Job) string {
+	return fmt.Sprintf("its log %s is not here: Slurm writes it on node %s, where runs_dir of the site must be the same directory", w.dir.Join(render.ErrorName), j.Nodes[0])
 }
 
 // noResult is the end of a job that never wrote how it ended.
@@ -154,12 +182,13 @@ func (w *waiter) noResult(j slurm.Job) error {
 	err := fmt.Errorf("run %s has no result; its job %s ended: %s", w.dir.ID(), j.ID, how)
 	// The job is over and never took them.
 	err = errors.Join(err, w.dir.RemoveSecrets())
-	if out, rerr := tailFile(w.dir.Join("logs/controller.err"), 10); rerr == nil && len(out) > 0 {
-		for _, l := range out {
-			err = fmt.Errorf("%w\n  | %s", err, l)
-		}
-	} else if rerr != nil && !errors.Is(rerr, os.ErrNotExist) {
-		err = errors.Join(err, rerr)
+	out, rerr := tailFile(w.dir.Join(render.ErrorName), 10)
+	err = errors.Join(err, rerr)
+	for _, l := range out {
+		err = fmt.Errorf("%w\n  | %s", err, l)
+	}
+	if !w.logged() && len(j.Nodes) > 0 {
+		err = fmt.Errorf("%w\n%s", err, w.unseen(j))
 	}
 	return orchestrator.WithCode(code, fmt.Errorf("%w\n`disagg cleanup %s` looks for what it left", err, w.dir.Path()))
 }

@@ -11,15 +11,10 @@ import (
 // demoPorts are the ports of the demo's processes.
 type demoPorts struct{ Prefill, Bootstrap, Decode, Router int }
 
-// pickPorts takes the ports that a plan would choose, and others below the
-// kernel's own range when this host uses one of them already: port 8000 often is.
+// pickPorts takes four free ports below the kernel's own range, from a place of
+// its own for each process: the usual ones (8000, 30000) are often taken, and two
+// demos that start at once must not choose the same.
 func pickPorts(ctx context.Context) (demoPorts, error) {
-	usual := demoPorts{Prefill: 8000, Bootstrap: 8998, Decode: 8100, Router: 30000}
-	if free(ctx, usual.Prefill) && free(ctx, usual.Bootstrap) && free(ctx, usual.Decode) && free(ctx, usual.Router) {
-		return usual, nil
-	}
-	// From a place of its own for each process, so that two demos that start at
-	// once do not choose the same.
 	const low, high = 18000, 29000
 	var found []int
 	for i := 0; i < high-low && len(found) < 4; i++ {

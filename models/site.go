@@ -15,11 +15,12 @@ type Site struct {
 	// GPUMemoryGB is the memory of one GPU in GB (10^9 bytes); zero: unknown.
 	// With it, planning can tell what a KV tier given as a ratio comes to.
 	GPUMemoryGB int `yaml:"gpu_memory_gb,omitempty" min:"1"`
-	// RunsDir is where run directories live (absolute). It must be on a file
-	// system that every node sees, unless SharedFS is false.
+	// RunsDir is where run directories live (absolute). With Slurm it must be the
+	// same directory on every node.
 	RunsDir string `yaml:"runs_dir" is:"runs-dir"`
-	// SharedFS says that RunsDir is the same directory on every node. When
-	// false, run files are staged and fetched.
+	// SharedFS says that RunsDir is the same directory on every node. When false,
+	// runs through Slurm are refused, because its jobs start from that directory;
+	// over ssh files are copied and fetched wherever a node does not see it.
 	SharedFS *Bool `yaml:"shared_fs,omitempty"`
 
 	// Slurm says how jobs are asked for.

@@ -135,6 +135,10 @@ func (b *builder) checkLauncher() {
 	if !slices.Contains(known, b.in.Launcher) {
 		b.failHere(fmt.Sprintf("there is no launcher %q", b.in.Launcher), "launchers: "+strings.Join(known, ", "))
 	}
+	if fs := b.in.Site.SharedFS; b.in.Launcher == models.LauncherSlurm && fs != nil && !bool(*fs) {
+		b.failSite("shared_fs", "Slurm starts the job's script and programs from runs_dir on every node, and shared_fs says that it is not the same there",
+			"give a runs_dir that every node sees, or run with --launcher ssh, which copies what a node needs")
+	}
 }
 
 // compose asks the engine's adapter for the processes.

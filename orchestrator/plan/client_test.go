@@ -184,3 +184,20 @@ func TestExclusions(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestRunsDirOfOneNode: a job starts from the run directory; ssh copies it.
+func TestRunsDirOfOneNode(t *testing.T) {
+	t.Parallel()
+	for launcher, want := range map[string][]string{
+		models.LauncherSlurm: {"Slurm starts the job's script and programs from runs_dir on every node, and shared_fs says that it is not the same there"},
+		models.LauncherSSH:   nil,
+	} {
+		in := inputs(t)
+		no := models.Bool(false)
+		in.Launcher, in.Site.SharedFS = launcher, &no
+		_, err := Build(in)
+		if got := messages(err); !cmp.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", launcher, got, want)
+		}
+	}
+}

@@ -130,9 +130,7 @@ func (f *faults) echo(value string) {
 	if err == nil {
 		f.log.line(string(quoted))
 	}
-	f.log.part("again ", value[:len(value)/2])
-	time.Sleep(200 * time.Millisecond)
-	f.log.part(value[len(value)/2:], "\n")
+	f.log.inTwo("again "+value[:len(value)/2], value[len(value)/2:]+"\n")
 }
 
 // grow keeps touching new memory.

@@ -3,7 +3,6 @@ package standin
 import (
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
 )
@@ -27,9 +26,11 @@ func (l *logger) raw(text string) {
 	_, _ = io.WriteString(l.w, text+"\n")
 }
 
-// part writes pieces of a line, in one write.
-func (l *logger) part(texts ...string) {
+// inTwo writes a line in two writes, a moment apart, with nothing in between.
+func (l *logger) inTwo(first, second string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, _ = io.WriteString(l.w, strings.Join(texts, ""))
+	_, _ = io.WriteString(l.w, first)
+	time.Sleep(100 * time.Millisecond)
+	_, _ = io.WriteString(l.w, second)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/orchestrator"
 	"github.com/disagg/disagg/slurm"
+	"github.com/disagg/disagg/slurm/hostlist"
 )
 
 // Slurm starts one agent on each node of a job through a single srun, whose
@@ -93,19 +95,20 @@ func (s *Slurm) Start(ctx context.Context, nodes []string, events chan<- deploy.
 		st.said.note(fmt.Sprintf("write to srun: %v", err))
 	}
 	out := make(chan orchestrator.Connection, len(nodes))
-	go st.accept(ctx, nodes, out)
+	go st.accept(ctx, nodes, out, s.blame)
 	return out, nil
 }
 
 // accept hands over each node as it comes, and for those that cannot come any
-// more why.
-func (s *step) accept(ctx context.Context, nodes []string, out chan<- orchestrator.Connection) {
+// more why: srun ends a whole step for one node's sake, so after a step's early
+// end blame says which nodes are at fault.
+func (s *step) accept(parent context.Context, nodes []string, out chan<- orchestrator.Connection, blame func(context.Context, []string) map[string]string) {
 	defer close(out)
 	missing := map[string]bool{}
 	for _, n := range nodes {
 		missing[n] = true
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	go func() {
 		select {
@@ -128,9 +131,15 @@ func (s *step) accept(ctx context.Context, nodes []string, out chan<- orchestrat
 				}
 				continue
 			}
+			var why map[string]string
+			select {
+			case <-s.srun.Done():
+				why = blame(parent, nodes)
+			default:
+			}
 			for _, n := range nodes {
 				if missing[n] {
-					out <- failed(n, fmt.Errorf("its agent did not call back: %w", err))
+					out <- failed(n, fmt.Errorf("its agent did not call back: %s%w", why[n], err))
 				}
 			}
 			return
@@ -146,6 +155,41 @@ func (s *step) accept(ctx context.Context, nodes []string, out chan<- orchestrat
 		delete(missing, name)
 		out <- connected(name, c)
 	}
+}
+
+// Limits of the search for nodes at fault: it must end within the budget of the
+// agents' stage, and a step that has not answered by then is as bad as none.
+const (
+	probeStep = 15 * time.Second
+	probeAll  = time.Minute
+)
+
+// blame looks for the nodes at fault when the agents' step has ended early, and
+// says of each node what there is to say.
+func (s *Slurm) blame(ctx context.Context, nodes []string) map[string]string {
+	if s.Eager || ctx.Err() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeAll)
+	defer cancel()
+	res, err := s.Client.Probe(ctx, s.Job, nodes, probeStep)
+	if err != nil {
+		return nil // what srun said of the step itself is all there is
+	}
+	why := map[string]string{}
+	for _, n := range nodes {
+		switch {
+		case len(res.Bad) == 0:
+			why[n] = "steps work on all nodes, so its program is at fault; "
+		case !res.Certain:
+			why[n] = fmt.Sprintf("no step over %s works (%s); ", hostlist.Compress(res.Bad), res.Trouble)
+		case slices.Contains(res.Bad, n):
+			why[n] = fmt.Sprintf("no step with it works (%s); ", res.Trouble)
+		default:
+			why[n] = fmt.Sprintf("steps work on it, but not with %s, which ends them for all; ", hostlist.Compress(res.Bad))
+		}
+	}
+	return why
 }
 
 // Close implements orchestrator.Launcher: a step ends when its stdin does,

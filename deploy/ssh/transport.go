@@ -26,6 +26,9 @@ import (
 // sshd drops connections at random from 10 unauthenticated ones on.
 const defaultHandshakes = 8
 
+// copiesAtOnce is how many nodes get the binary at the same time.
+const copiesAtOnce = 4
+
 // Options are what a transport needs.
 type Options struct {
 	Setup deploy.Setup
@@ -50,6 +53,7 @@ type Transport struct {
 	binary  func() (binary, error)
 
 	flights singleflight.Group // attempts to reach jump hosts
+	copies  chan struct{}      // turns to copy the binary
 
 	mu     sync.Mutex
 	slots  map[string]chan struct{} // by the sshd that all connections of a route share
@@ -72,7 +76,7 @@ func New(o Options) (*Transport, error) {
 		opts: o, resolve: r,
 		keys:  &keyring{socket: o.AgentSocket, dial: (&net.Dialer{}).DialContext},
 		log:   cmp.Or(o.Setup.Log, zap.NewNop()),
-		slots: map[string]chan struct{}{},
+		slots: map[string]chan struct{}{}, copies: make(chan struct{}, copiesAtOnce),
 		jumps: map[string]*ssh.Client{},
 	}
 	t.binary = sync.OnceValues(func() (binary, error) { return readBinary(o.Binary) })
@@ -135,11 +139,24 @@ func (t *Transport) agent(ctx context.Context, client *ssh.Client, node string) 
 	if !errors.Is(err, errAbsent) {
 		return c, err
 	}
-	path, err := put(ctx, client, p)
+	path, err := t.putInTurn(ctx, client, p)
 	if err != nil {
 		return nil, err
 	}
 	return t.start(ctx, client, node, path+" agent --stdio")
+}
+
+// putInTurn puts the binary on a node. Few are copied at once: the link of this
+// host is what bounds them, and where nodes share the directory all but the first
+// find it filled.
+func (t *Transport) putInTurn(ctx context.Context, client *ssh.Client, p place) (string, error) {
+	select {
+	case t.copies <- struct{}{}:
+		defer func() { <-t.copies }()
+	case <-ctx.Done():
+		return "", fault("no turn came to copy the binary: %v", context.Cause(ctx))
+	}
+	return put(ctx, client, p)
 }
 
 // Close ends the connections to jump hosts and to the ssh agent, and with the

@@ -57,7 +57,7 @@ type Recipe struct {
 	// the client sets them there.
 	Env EnvMap `yaml:"env,omitempty" keys:"env-name"`
 	// Forward names variables of the submitting environment (globs allowed)
-	// that go to every worker; router, client and evals have their own.
+	// that go to every worker; roles, router, client and evals have their own.
 	Forward []string `yaml:"forward,omitempty" is:"env-glob" items:"set"`
 
 	// Preflight decides what the checks of the nodes mean for this run.
@@ -116,6 +116,9 @@ type Role struct {
 	Flags []string `yaml:"flags,omitempty" is:"flag"`
 	// Env sets variables in the workers of this role.
 	Env EnvMap `yaml:"env,omitempty" keys:"env-name"`
+	// Forward names variables of the submitting environment (globs allowed) that
+	// go to the workers of this role only.
+	Forward []string `yaml:"forward,omitempty" is:"env-glob" items:"set"`
 }
 
 // Speculative asks for multi-token prediction (MTP).

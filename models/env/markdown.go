@@ -19,7 +19,7 @@ disagg starts every process with the image's own environment and the variables o
 
 - the catalog, the site or the engine adapter sets it,
 - the recipe sets it under ` + "`env`" + ` (every worker), ` + "`prefill.env`, `decode.env`, `aggregate.env`, `router.env`, `client.env` or `evals.env`" + `,
-- the recipe names it under ` + "`forward`, `router.forward`, `client.forward` or `evals.forward`" + ` and it is set where the run is submitted (a name, or a glob such as ` + "`NCCL_*`" + `), or
+- the recipe names it under ` + "`forward`" + ` (every worker), ` + "`prefill.forward`, `decode.forward`, `aggregate.forward`, `router.forward`, `client.forward` or `evals.forward`" + ` and it is set where the run is submitted (a name, or a glob such as ` + "`NCCL_*`" + `), or
 - the command line sets it with ` + "`--env NAME=VALUE` (every worker) or `--env SCOPE:NAME=VALUE`" + `.
 
 What comes later wins: default, catalog, site, recipe, forwarded, command line. ` + "`disagg plan --explain`" + ` shows the winner and what it beat. Values are carried byte for byte; empty and unset are different.

@@ -51,7 +51,7 @@ func (b *builder) asForwarded() *models.Recipe {
 		next := *role
 		next.Env = models.EnvMap{}
 		maps.Copy(next.Env, role.Env)
-		for _, v := range b.forwards[forwardKey(scope)] {
+		for _, v := range b.forwarded(scope) {
 			if !env.Secret(v.Name) {
 				next.Env[v.Name] = models.EnvValue{Value: text(v)}
 			}

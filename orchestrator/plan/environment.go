@@ -74,7 +74,7 @@ func shown(v models.EnvVar) string {
 // process, spells booleans as their readers know them, and takes secrets out.
 func (b *builder) finishEnv() {
 	for _, p := range b.plan.Processes() {
-		b.overlay(p, b.forwards[forwardKey(p.Scope)], true)
+		b.overlay(p, b.forwarded(p.Scope), true)
 		var flags []models.EnvVar
 		for _, s := range b.in.Env {
 			if s.Scope == p.Scope || s.Scope == "" && env.IsWorker(p.Scope) {

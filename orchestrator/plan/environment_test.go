@@ -277,7 +277,7 @@ func TestForwardWarns(t *testing.T) {
 		"forward[3]: NCCL_DEBUG is not set in the submitting environment, so it is not set in the run either",
 		"forward[4]: UCX_* matches nothing in the submitting environment",
 		"MORI_RDMA_TC of the submitting environment is forwarded and replaces the value of recipe:recipe.yaml:14",
-		"set in the submitting environment but not forwarded: KEEP_LOGS, VLLM_X; if they are meant for this run, name them under forward, router.forward, client.forward or evals.forward",
+		"set in the submitting environment but not forwarded: KEEP_LOGS, VLLM_X; if they are meant for this run, name them under forward, or the forward of a role, of router, client or evals",
 	}
 	if d := cmp.Diff(want, p.Warnings); d != "" {
 		t.Error(d)
@@ -287,6 +287,50 @@ func TestForwardWarns(t *testing.T) {
 	}
 	if _, ok := find(t, p, "client.c8", "MORI_RDMA_TC"); ok {
 		t.Error("the client has a variable that is forwarded to workers")
+	}
+}
+
+// TestForwardByRole: a role's own list is for its workers alone.
+func TestForwardByRole(t *testing.T) {
+	t.Parallel()
+	in := inputs(t)
+	parse(t, &in, strings.Replace(with(recipeText, "forward: [NCCL_DEBUG]"), "decode: {workers: 1, tp: 8}", "decode: {workers: 1, tp: 8, forward: [NCCL_ALGO, HF_TOKEN]}", 1), siteText)
+	in.SubmitEnv = []string{"NCCL_DEBUG=INFO", "NCCL_ALGO=Ring", "HF_TOKEN=hf_sentinel_1234"}
+	r := build(t, in)
+	for _, c := range []struct {
+		process, name string
+		set           bool
+	}{
+		{"prefill-0.0", "NCCL_DEBUG", true}, {"decode-0.0", "NCCL_DEBUG", true},
+		{"prefill-0.0", "NCCL_ALGO", false}, {"decode-0.0", "NCCL_ALGO", true},
+		{"prefill-0.0", "HF_TOKEN", false}, {"decode-0.0", "HF_TOKEN", true}, {"client.c8", "HF_TOKEN", false},
+	} {
+		if v, ok := find(t, r.Plan, c.process, c.name); ok != c.set || ok && v.Origin != "forward" {
+			t.Errorf("%s of %s: %+v, %v", c.name, c.process, v, ok)
+		}
+	}
+	if len(r.Plan.Warnings) != 0 || string(r.Secrets["HF_TOKEN"]) != "hf_sentinel_1234" {
+		t.Errorf("warnings %q, secrets %q", r.Plan.Warnings, r.Secrets)
+	}
+}
+
+// TestForwardThatDoesNothing: a name that is set and carried, and that nothing
+// reads where it goes, is said.
+func TestForwardThatDoesNothing(t *testing.T) {
+	t.Parallel()
+	in := inputs(t)
+	parse(t, &in, with(recipeText, "  forward: [MORI_RDMA_TC, MY_OWN_SWITCH]", "forward: [ROUTER_PREFILL_POLICY, PREFILL_ROUTER_POLICY, IS_AGENTIC, VLLM_USE_V1]"), siteText)
+	in.SubmitEnv = []string{"ROUTER_PREFILL_POLICY=cache_aware", "PREFILL_ROUTER_POLICY=cache_aware", "IS_AGENTIC=1", "VLLM_USE_V1=1", "MORI_RDMA_TC=104", "MY_OWN_SWITCH=1"}
+	p := build(t, in).Plan
+	want := []string{
+		"forward[0]: nothing is known to read ROUTER_PREFILL_POLICY; did you mean PREFILL_ROUTER_POLICY?",
+		"forward[1]: no process reads PREFILL_ROUTER_POLICY, it was a setting of the old launcher scripts; write router.prefill_policy in the recipe or the site instead",
+		"forward[2]: IS_AGENTIC is read by client scripts, which does not run in prefill, decode",
+		"forward[3]: VLLM_USE_V1 is read by vllm, which does not run in prefill, decode",
+		"client.forward[0]: MORI_RDMA_TC is read by mori, which does not run in client",
+	}
+	if d := cmp.Diff(want, p.Warnings); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -11,19 +11,30 @@ import (
 	"github.com/disagg/disagg/models/env"
 )
 
-// forwardKey is the recipe key of the list that forwards to a scope.
-func forwardKey(scope string) string {
+// forwardKeys are the recipe keys of the lists that forward to a scope, the
+// closer one last.
+func forwardKeys(scope string) []string {
 	switch {
 	case env.IsWorker(scope):
-		return "forward"
+		return []string{"forward", scope + ".forward"}
 	case scope == env.ScopeRouter:
-		return "router.forward"
+		return []string{"router.forward"}
 	case scope == env.ScopeClient:
-		return "client.forward"
+		return []string{"client.forward"}
 	case scope == env.ScopeEval:
-		return "evals.forward"
+		return []string{"evals.forward"}
 	}
-	return ""
+	return nil
+}
+
+// forwarded are the variables that come to a scope from the submitting
+// environment.
+func (b *builder) forwarded(scope string) []models.EnvVar {
+	var out []models.EnvVar
+	for _, key := range forwardKeys(scope) {
+		out = append(out, b.forwards[key]...)
+	}
+	return out
 }
 
 // forward reads the lists of names to forward and takes the values from the
@@ -31,26 +42,36 @@ func forwardKey(scope string) string {
 func (b *builder) forward() {
 	r := b.in.Recipe
 	b.forwards = map[string][]models.EnvVar{}
-	b.forwardList("forward", r.Forward)
+	var workers []string
+	for _, of := range []struct {
+		name string
+		role *models.Role
+	}{{models.RolePrefill, r.Prefill}, {models.RoleDecode, r.Decode}, {models.RoleAggregate, r.Aggregate}} {
+		if of.role != nil {
+			workers = append(workers, of.name)
+			b.forwardList(of.name+".forward", of.role.Forward, of.name)
+		}
+	}
+	b.forwardList("forward", r.Forward, workers...)
 	if r.Router != nil {
-		b.forwardList("router.forward", r.Router.Forward)
+		b.forwardList("router.forward", r.Router.Forward, env.ScopeRouter)
 	}
 	if r.Client != nil {
-		b.forwardList("client.forward", r.Client.Forward)
+		b.forwardList("client.forward", r.Client.Forward, env.ScopeClient)
 	}
 	if r.Evals != nil {
-		b.forwardList("evals.forward", r.Evals.Forward)
+		b.forwardList("evals.forward", r.Evals.Forward, env.ScopeEval)
 	}
 }
 
-func (b *builder) forwardList(key string, patterns []string) {
+func (b *builder) forwardList(key string, patterns []string, scopes ...string) {
 	found := map[string]models.EnvVar{}
 	for i, pattern := range patterns {
 		at := fmt.Sprintf("%s[%d]", key, i)
 		var names []string
 		if strings.ContainsAny(pattern, "*?[") {
 			names = b.matches(at, pattern)
-		} else if b.named(at, pattern) {
+		} else if b.named(at, pattern, scopes) {
 			names = []string{pattern}
 		}
 		for _, name := range names {
@@ -87,8 +108,9 @@ func (b *builder) matches(at, pattern string) []string {
 	return names
 }
 
-// named says whether a single name can be forwarded.
-func (b *builder) named(at, name string) bool {
+// named says whether a single name can be forwarded, and warns of one that would
+// do nothing where it goes.
+func (b *builder) named(at, name string, scopes []string) bool {
 	switch {
 	case !env.ValidName(name):
 		b.fail(at, fmt.Sprintf("%q is not a name that a variable can have", name), "write names, or globs such as NCCL_*")
@@ -98,16 +120,25 @@ func (b *builder) named(at, name string) bool {
 		return false
 	}
 	_, set := b.submit[name]
-	_, known := b.known.Lookup(name)
+	v, known := b.known.Lookup(name)
+	near := b.known.Nearest(name)
 	switch {
 	case !set && known:
 		b.warn("%s: %s is not set in the submitting environment, so it is not set in the run either", at, name)
 	case !set:
-		b.warn("%s: %s is not set in the submitting environment, and nothing is known to read it%s", at, name, meant(b.known.Nearest(name)))
+		b.warn("%s: %s is not set in the submitting environment, and nothing is known to read it%s", at, name, meant(near))
 	case strings.HasPrefix(name, "SLURM_"):
 		b.warn("%s: %s describes the allocation that is submitted from, not the one that the run gets", at, name)
 	case shellOwn(name):
 		b.warn("%s: %s of the submitting shell replaces the image's own", at, name)
+	case !known && len(near) > 0:
+		b.warn("%s: nothing is known to read %s%s", at, name, meant(near))
+	case known && len(v.Scopes()) == 0 && v.Key != "":
+		b.warn("%s: no process reads %s, it was a setting of the old launcher scripts; write %s in the recipe or the site instead", at, name, v.Key)
+	case known && len(v.Scopes()) == 0:
+		b.warn("%s: no process reads %s, it was a setting of the old launcher scripts", at, name)
+	case known && !slices.ContainsFunc(scopes, func(s string) bool { return v.ReadIn(s, b.in.Recipe.Engine) }):
+		b.warn("%s: %s is read by %s, which does not run in %s", at, name, readers(v), strings.Join(scopes, ", "))
 	}
 	return set
 }
@@ -147,6 +178,6 @@ func (b *builder) unforwarded() {
 	}
 	if len(left) > 0 {
 		slices.Sort(left)
-		b.warn("set in the submitting environment but not forwarded: %s; if they are meant for this run, name them under forward, router.forward, client.forward or evals.forward", strings.Join(left, ", "))
+		b.warn("set in the submitting environment but not forwarded: %s; if they are meant for this run, name them under forward, or the forward of a role, of router, client or evals", strings.Join(left, ", "))
 	}
 }

@@ -357,5 +357,5 @@ func (a *app) checkLauncher(kind, job string, reach time.Duration, p checkPlan) 
 	if err != nil {
 		return nil, fmt.Errorf("find own binary: %w", err)
 	}
-	return &launcher.Slurm{Setup: setup, Job: job, Binary: self, Options: p.step, Client: a.slurm()}, nil
+	return &launcher.Slurm{Setup: setup, Job: job, Binary: self, Options: p.step, Client: a.slurm(), Eager: true}, nil
 }

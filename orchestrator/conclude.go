@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/disagg/disagg/deploy"
+	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/orchestrator/result"
 	"github.com/disagg/disagg/orchestrator/rundir"
 )
@@ -40,6 +41,9 @@ func (r *run) conclude() result.Result {
 	if res.Cause != nil && res.Cause.LogFile != "" {
 		res.Next = append(res.Next, fmt.Sprintf("disagg logs %s %s", r.Dir.Path(), res.Cause.Process))
 	}
+	if n := r.lostBy(res.Cause); n != nil && r.plan.Launcher == models.LauncherSlurm {
+		res.Next = append(res.Next, "scontrol show node "+n.name)
+	}
 	if code == ExitPreflight && hasDir(r.Dir.Join(rundir.PreflightDir)) {
 		res.Next = append(res.Next, "disagg preflight --from "+r.Dir.Join(rundir.PreflightDir))
 	}
@@ -47,6 +51,19 @@ func (r *run) conclude() result.Result {
 		res.Next = append(res.Next, "disagg cleanup "+r.Dir.Path())
 	}
 	return res
+}
+
+// lostBy is the lost node that a cause is about; nil: it is about none.
+func (r *run) lostBy(cause *result.Failure) *node {
+	if cause == nil || cause.Process != "" {
+		return nil
+	}
+	for _, n := range r.nodes {
+		if n.lost && n.name == cause.Node {
+			return n
+		}
+	}
+	return nil
 }
 
 func hasDir(path string) bool {

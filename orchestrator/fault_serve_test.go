@@ -252,10 +252,14 @@ func TestLostNodeExplainsWhatItsPeersSay(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			s.c.nodes["gpu-02"].lose(errors.New("no sign of life for 30s"))
 		})
+		s.plan.Launcher = models.LauncherSlurm
 		s.c.nodes["gpu-03"].onStop = func(ctx context.Context, id string) error { pause(ctx, time.Second); return nil }
 		res := s.start()
 		if res.Cause == nil || res.Cause.What != "node gpu-02 is lost: no sign of life for 30s" {
 			t.Errorf("cause: %+v", res.Cause)
+		}
+		if len(res.Next) == 0 || res.Next[0] != "scontrol show node gpu-02" {
+			t.Errorf("next: %q", res.Next)
 		}
 		found := false
 		for _, l := range res.Leftovers {

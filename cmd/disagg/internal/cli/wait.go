@@ -137,7 +137,10 @@ func (w *waiter) tell(j slurm.Job) {
 	text := ""
 	switch j.State {
 	case slurm.Pending:
-		text = fmt.Sprintf("job %s waits: %s", j.ID, slurm.Explain(j, nil))
+		text = fmt.Sprintf("job %s waits", j.ID)
+		if why := slurm.Explain(j, nil); why != "" { // empty until the scheduler has looked at it
+			text += ": " + why
+		}
 	case slurm.Running:
 		now := w.a.Now()
 		if w.runs.IsZero() {

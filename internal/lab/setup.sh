@@ -19,6 +19,10 @@ done
 # The image of the real router is made from Debian's Python, whatever other
 # there may be.
 /usr/bin/python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
+# Libraries that the real Mooncake master needs beside its own.
+for lib in libibverbs.so.1:libibverbs1 libnuma.so.1:libnuma1 libcurl.so.4:libcurl4; do
+	compgen -G "/usr/lib/*/${lib%%:*}" >/dev/null || missing+=("${lib#*:}")
+done
 [ "${#missing[@]}" -gt 0 ] || exit 0
 if [ "$(id -u)" -ne 0 ]; then
 	echo "lab: not root: not installing ${missing[*]}"

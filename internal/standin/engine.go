@@ -126,6 +126,9 @@ func (e *engine) run(ctx context.Context) error {
 	if err := e.load(ctx); err != nil {
 		return err
 	}
+	if err := e.joinStore(ctx); err != nil {
+		return err
+	}
 	peers, err := e.joinRanks(ctx)
 	if err != nil || ctx.Err() != nil {
 		return err

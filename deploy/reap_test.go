@@ -84,3 +84,35 @@ func TestReap(t *testing.T) {
 		t.Errorf("scratch directories: %q, want the reaper's own", left)
 	}
 }
+
+// TestTidy: an agent takes away the directories of killed ones, but not while
+// anything else of their runs is there.
+func TestTidy(t *testing.T) {
+	t.Parallel()
+	b := local(t)
+	if err := syscall.Kill(b.conn.Info().PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-b.conn.Done()
+	there := func(name string) bool {
+		other := setup(b.dir, nil)
+		other.RunID = name
+		c, err := deploy.Local(t.Context(), other, "node1", os.Args[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for end := time.Now().Add(2 * time.Second); time.Now().Before(end) && len(b.scratch()) > 1; time.Sleep(5 * time.Millisecond) {
+		}
+		return len(b.scratch()) > 1
+	}
+	rest := marked(t, b.s.RunID, 0)
+	if !there("second") {
+		t.Error("the directory was removed while a process of the run lives")
+	}
+	_ = rest.Process.Kill()
+	pidGone(t, rest.Process.Pid, 5*time.Second)
+	if there("third") {
+		t.Errorf("the directory is still there: %q", b.scratch())
+	}
+}

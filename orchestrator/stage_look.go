@@ -122,7 +122,11 @@ func (r *run) stageClose(ctx context.Context) error {
 		return err
 	}
 	closed := false
-	spawn(ctx, r, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.Launcher.Close(ctx) }, func(_ struct{}, err error) {
+	spawn(ctx, r, func(ctx context.Context) (struct{}, error) {
+		patient, cancel := context.WithTimeout(ctx, closeTime/2)
+		defer cancel()
+		return struct{}{}, r.Launcher.Close(patient)
+	}, func(_ struct{}, err error) {
 		closed = true
 		if err != nil {
 			r.warn(events.Event{Msg: fmt.Sprintf("the launcher did not end: %v", err)})

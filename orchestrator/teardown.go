@@ -17,8 +17,9 @@ const (
 	// tierGap is how long a later tier waits for the end of an earlier one. Most
 	// end at once; one that does not must not take the others' grace.
 	tierGap = 500 * time.Millisecond
-	// closeTime bounds the end of agents and launcher.
-	closeTime = 5 * time.Second
+	// closeTime bounds the end of agents and launcher; half of it is their
+	// patience, the other half is for ending them by force.
+	closeTime = 10 * time.Second
 )
 
 // teardown ends everything, whatever happened before, each step in bounded time:

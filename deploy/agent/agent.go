@@ -93,6 +93,8 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil && a.hello.Unfit == "" {
 		a.hello.Unfit = err.Error()
 	}
+	// Not in the way of the run: it takes as long as the container daemon does.
+	go a.tidy(ctx)
 	return a.serve(ctx, in, term)
 }
 

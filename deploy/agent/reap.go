@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/disagg/disagg/deploy"
 	"github.com/disagg/disagg/deploy/runtime"
 )
@@ -28,6 +30,44 @@ type remains struct {
 	deploy.Remains
 	ids  []string // of containers
 	pids []runtime.Marked
+}
+
+// tidy removes the scratch directories of this user's agents that were killed and
+// could not do it themselves. A run that still has anything else here keeps them:
+// they say what belongs to it.
+func (a *agent) tidy(ctx context.Context) {
+	dead := false
+	a.reapScratch("", func(string) *remains {
+		dead = true
+		return &remains{}
+	}, &deploy.Reaped{})
+	if !dead {
+		return // the usual case, which costs nothing
+	}
+	found := a.reap(ctx, deploy.ReapRequest{})
+	if len(found.Unverified) > 0 {
+		return
+	}
+	for _, x := range found.Runs {
+		if x.Led == 0 && len(x.Containers)+len(x.Processes) == 0 {
+			for _, why := range removeScratch(x.RunID, x.Files) {
+				a.opts.Log.Warn("remove a dead agent's directory", zap.String("why", why))
+			}
+		}
+	}
+}
+
+// removeScratch removes scratch directories that carry a run's marker, and says
+// what stays.
+func removeScratch(runID string, dirs []string) (stuck []string) {
+	for _, dir := range dirs {
+		if m, ok := readMarker(dir); !ok || m.RunID != runID || !strings.HasPrefix(filepath.Base(dir), scratchPrefix) {
+			stuck = append(stuck, dir+": it does not carry the run's marker any more")
+		} else if err := os.RemoveAll(dir); err != nil {
+			stuck = append(stuck, err.Error())
+		}
+	}
+	return stuck
 }
 
 // reap finds what runs of this user have left here and, if asked, removes it.
@@ -126,13 +166,7 @@ func (a *agent) takeAway(ctx context.Context, x *remains) {
 		x.Stuck = append(x.Stuck, "still there after SIGKILL: "+m.String())
 	}
 	if len(x.Stuck) == 0 { // the marker stays as long as anything does
-		for _, dir := range x.Files {
-			if m, ok := readMarker(dir); !ok || m.RunID != x.RunID || !strings.HasPrefix(filepath.Base(dir), scratchPrefix) {
-				x.Stuck = append(x.Stuck, dir+": it does not carry the run's marker any more")
-			} else if err := os.RemoveAll(dir); err != nil {
-				x.Stuck = append(x.Stuck, err.Error())
-			}
-		}
+		x.Stuck = removeScratch(x.RunID, x.Files)
 	}
 	x.Removed = len(x.Stuck) == 0
 }

@@ -220,8 +220,9 @@ func (s *Slurm) waitSteps(ctx context.Context, steps []*step) error {
 	if !late {
 		return nil
 	}
-	// The caller's patience is over; one more bounded try with the scheduler.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	// The caller's patience is over; one more bounded try with the scheduler, then
+	// srun is killed, which alone might leave its tasks running.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelPatience)
 	defer cancel()
 	err := s.cancelSteps(ctx)
 	for _, st := range steps {
@@ -232,6 +233,9 @@ func (s *Slurm) waitSteps(ctx context.Context, steps []*step) error {
 	}
 	return nil
 }
+
+// cancelPatience bounds the cancelling of steps that do not end.
+const cancelPatience = 3 * time.Second
 
 // stepName is what squeue --steps shows. It is this run's alone: another run may
 // share the allocation.

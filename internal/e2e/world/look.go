@@ -9,15 +9,28 @@ import (
 	"time"
 )
 
-// Left is what the nodes still have of this test's runs: containers by label,
-// processes by their command line or environment, listening ports of theirs,
-// mounts and scratch files. Nodes that are off have nothing.
-func (w *World) Left() []string {
+// Left is what nodes still have of this test's runs; all nodes unless some are
+// named.
+func (w *World) Left(nodes ...string) []string {
 	w.T.Helper()
+	if len(nodes) == 0 {
+		nodes = w.Nodes()
+	}
+	out, err := w.LookFor(nodes...)
+	w.Must(err)
+	return out
+}
+
+// LookFor looks on nodes for what is left of this test's runs: containers by
+// label, processes by their command line or environment, listening ports of
+// theirs, mounts and scratch files. Nodes that are off have nothing.
+func (w *World) LookFor(nodes ...string) ([]string, error) {
 	var out []string
-	for _, n := range w.Nodes() {
+	for _, n := range nodes {
 		containers, err := w.Containers(n)
-		w.Must(err)
+		if err != nil {
+			return nil, err
+		}
 		ids := map[string]bool{}
 		for _, c := range containers {
 			if w.ours(c.Labels["disagg.run"]) {
@@ -26,7 +39,9 @@ func (w *World) Left() []string {
 			}
 		}
 		strays, err := w.Strays(n)
-		w.Must(err)
+		if err != nil {
+			return nil, err
+		}
 		pids := map[int]bool{}
 		for _, p := range strays {
 			line := strings.Join(p.Argv, " ")
@@ -36,7 +51,9 @@ func (w *World) Left() []string {
 			}
 		}
 		ports, err := w.ListeningPorts(n)
-		w.Must(err)
+		if err != nil {
+			return nil, err
+		}
 		for _, l := range ports {
 			if pids[l.PID] {
 				out = append(out, fmt.Sprintf("%s: port %s", n, l))
@@ -51,7 +68,7 @@ func (w *World) Left() []string {
 			out = append(out, fmt.Sprintf("%s: scratch %s", n, dir))
 		}
 	}
-	return out
+	return out, nil
 }
 
 // environ is the environment of a process of a node, as one text.
@@ -82,6 +99,9 @@ func (w *World) layers(node string) []string {
 // runs in a file.
 func (w *World) scratch(node string) []string {
 	tmp := w.NodePath(node, "/tmp")
+	if tmp == "" {
+		return nil // the node is off
+	}
 	files, _ := filepath.Glob(filepath.Join(tmp, "*", "*"))
 	var out []string
 	for _, f := range files {
@@ -113,13 +133,13 @@ func (w *World) ours(text string) bool {
 	return false
 }
 
-// Clean fails the test unless nothing of its runs is on any node in time; it
-// returns when that was seen.
-func (w *World) Clean(within time.Duration) time.Time {
+// Clean fails the test unless nothing of its runs is on any node in time, or on
+// those that are named; it returns when that was seen.
+func (w *World) Clean(within time.Duration, nodes ...string) time.Time {
 	w.T.Helper()
 	deadline := time.Now().Add(within)
 	for {
-		left := w.Left()
+		left := w.Left(nodes...)
 		now := time.Now()
 		if len(left) == 0 {
 			return now

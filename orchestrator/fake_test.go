@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/disagg/disagg/deploy"
+	"github.com/disagg/disagg/internal/peers"
 	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/models/env"
 )
@@ -80,6 +81,7 @@ type fakeNode struct {
 	receipt  func(id string, env []deploy.ReceiptVar) []deploy.ReceiptVar
 	onStop   func(ctx context.Context, id string) error
 	look     func() (deploy.Leftovers, error)
+	wall     string // the node that it does not reach
 	exec     func(req deploy.ExecRequest) (deploy.ExecResult, error)
 	image    func(ref string) (deploy.ImageInfo, error)
 	reap     func() (deploy.Reaped, error)
@@ -249,6 +251,8 @@ func (n *fakeNode) Exec(_ context.Context, req deploy.ExecRequest) (deploy.ExecR
 	}
 	last := req.Argv[len(req.Argv)-1]
 	switch {
+	case last == PeersVerb:
+		return n.lookForPeers(req)
 	case req.Argv[0] == "rm":
 		n.cluster.mu.Lock() // nobody sees half of it gone
 		defer n.cluster.mu.Unlock()
@@ -259,6 +263,24 @@ func (n *fakeNode) Exec(_ context.Context, req deploy.ExecRequest) (deploy.ExecR
 		}
 	}
 	return deploy.ExecResult{}, nil
+}
+
+// lookForPeers answers as a node that reaches all others but those behind its wall.
+func (n *fakeNode) lookForPeers(req deploy.ExecRequest) (deploy.ExecResult, error) {
+	var ask peers.Ask
+	var ans peers.Answer
+	if err := json.Unmarshal(req.Stdin, &ask); err != nil {
+		return deploy.ExecResult{Exit: 1, Stderr: []byte(err.Error())}, nil
+	}
+	for _, p := range ask.Peers {
+		for _, port := range p.Ports {
+			if p.Name == n.wall {
+				ans.Unreached = append(ans.Unreached, peers.Unreached{Name: p.Name, Addr: fmt.Sprintf("%s:%d", p.Addr, port), Why: "no answer within 2s"})
+			}
+		}
+	}
+	out, err := json.Marshal(ans)
+	return deploy.ExecResult{Stdout: out}, err
 }
 
 func (n *fakeNode) Image(_ context.Context, _ models.Runtime, ref string) (deploy.ImageInfo, error) {

@@ -738,6 +738,9 @@ func TestPreflight(t *testing.T) {
 			f.host, f.bundle = unfit, func() string { return s.dir.Join(rundir.PreflightDir) }
 		}, ExitPreflight, "preflight found 1 node unfit and there is no spare: gpu-02: gpu.vram-free: GPU 3 has 12 GB in use"},
 		{"one unfit, only warned of", func(s *scenario, f *fakePreflight) { f.host = unfit; s.plan.Preflight.Mode = "warn" }, ExitOK, ""},
+		{"no way between nodes, only warned of", func(s *scenario, _ *fakePreflight) {
+			s.plan.Preflight.Mode, s.c.nodes["gpu-02"].wall = "warn", "gpu-01"
+		}, ExitOK, ""},
 		{"unfit inside the image", func(_ *scenario, f *fakePreflight) { f.image = unfit }, ExitPreflight, "preflight found 1 node unfit: gpu-02"},
 		{"cannot be made", func(_ *scenario, f *fakePreflight) { f.err = errors.New("facts: protocol error") }, ExitPreflight, "the checks of the hosts could not be made: facts: protocol error"},
 	} {
@@ -796,7 +799,9 @@ func TestPreflight(t *testing.T) {
 			s.plan.Preflight.Mode = "off"
 			s.opt.Preflight = &fakePreflight{}
 			res := s.start()
-			if diff := cmp.Diff([]string{"the checks of the hosts: preflight is off in the recipe", "the checks inside the images: preflight is off in the recipe"}, res.Unproven); diff != "" || res.Outcome != result.OK {
+			want := []string{"the checks of the hosts: preflight is off in the recipe", "that the nodes reach one another: preflight is off in the recipe",
+				"the checks inside the images: preflight is off in the recipe"}
+			if diff := cmp.Diff(want, res.Unproven); diff != "" || res.Outcome != result.OK {
 				t.Errorf("cause %+v, unproven (-want +got):\n%s", res.Cause, diff)
 			}
 		})

@@ -81,6 +81,13 @@ func TestFaultsBeforeServing(t *testing.T) {
 				return deploy.Leftovers{Unverified: []string{"/proc/net/tcp: permission denied"}}, nil
 			}
 		}, ExitLaunch, "ports could not be checked: gpu-02 /proc/net/tcp: permission denied", 0, 12 * time.Second},
+		{"a node does not reach another", func(s *scenario) { s.c.nodes["gpu-02"].wall = "gpu-03" },
+			ExitPreflight, "nodes do not reach one another: gpu-02 does not reach gpu-03 at 10.0.0.3:8000: no answer within 2s; mend routes", 0, time.Second},
+		{"nodes cannot look for one another", func(s *scenario) {
+			s.c.nodes["gpu-02"].exec = func(deploy.ExecRequest) (deploy.ExecResult, error) {
+				return deploy.ExecResult{Exit: -1, Error: "fork: resource temporarily unavailable"}, nil
+			}
+		}, ExitPreflight, "nodes do not reach one another: could not be checked: gpu-02: exit -1: fork: resource temporarily unavailable", 0, time.Second},
 		{"an image differs", func(s *scenario) {
 			s.c.nodes["gpu-02"].image = func(string) (deploy.ImageInfo, error) { return deploy.ImageInfo{ID: "sha256:old"}, nil }
 		}, ExitLaunch, "engine:1 is sha256:engine:1 on gpu-[01,03], sha256:old on gpu-02", 0, time.Second},
@@ -89,7 +96,12 @@ func TestFaultsBeforeServing(t *testing.T) {
 		}, ExitLaunch, "images are missing: gpu-03: image engine:1: manifest unknown", 0, time.Second},
 		{"the model is missing on a node", func(s *scenario) {
 			s.plan.Model.HostPaths = []string{"/scratch/m", "/nfs/m"}
-			s.c.nodes["gpu-02"].exec = func(req deploy.ExecRequest) (deploy.ExecResult, error) { return deploy.ExecResult{Exit: 1}, nil }
+			s.c.nodes["gpu-02"].exec = func(req deploy.ExecRequest) (deploy.ExecResult, error) {
+				if req.Argv[0] == "@self" {
+					return s.c.nodes["gpu-02"].lookForPeers(req)
+				}
+				return deploy.ExecResult{Exit: 1}, nil
+			}
 		}, ExitLaunch, "no directory of model m is on every node: /scratch/m is missing on gpu-02; /nfs/m is missing on gpu-02", 0, time.Second},
 		{"a container cannot be created", func(s *scenario) {
 			s.c.nodes["gpu-03"].onCreate = func(*deploy.Workload) error { return errors.New("ulimit nofile is refused") }

@@ -62,7 +62,7 @@ func TestRunToTheEnd(t *testing.T) {
 			stages = append(stages, st.Name+" "+string(st.Status))
 		}
 		want := []string{
-			"agents ok", "placement ok", "preflight skipped", "ports ok", "image ok", "model skipped", "preflight-image skipped", "services skipped",
+			"agents ok", "placement ok", "preflight skipped", "ports ok", "peers ok", "image ok", "model skipped", "preflight-image skipped", "services skipped",
 			"launch ok", "workers ok", "router ok", "canary ok", "client ok", "eval skipped", "after ok", "stop ok", "collect ok", "look ok", "close ok",
 		}
 		if diff := cmp.Diff(want, stages); diff != "" {

@@ -45,6 +45,7 @@ func steps() []step {
 		{"placement", ExitLaunch, agents, (*run).stagePlacement},
 		{"preflight", ExitPreflight, preflight, (*run).stagePreflight},
 		{"ports", ExitLaunch, preflight, (*run).stagePorts},
+		{"peers", ExitPreflight, preflight, (*run).stagePeers},
 		{"image", ExitLaunch, image, (*run).stageImage},
 		{"model", ExitLaunch, preflight, (*run).stageModel},
 		{"preflight-image", ExitPreflight, preflight, (*run).stagePreflightImage},

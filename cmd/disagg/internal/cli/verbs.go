@@ -28,6 +28,7 @@ func verbs(a *app) []*cobra.Command {
 		newShim(a),
 		newShimExec(a),
 		newFacts(a),
+		newPeers(a),
 		newStandin(a),
 	}
 }

@@ -160,7 +160,7 @@ func TestNamesNobodyReads(t *testing.T) {
 			"write router.prefill_policy instead"},
 		{"misspelt", "env: {MORI_RDMA_TCC: 104}",
 			"nothing is known to read MORI_RDMA_TCC",
-			"did you mean MORI_RDMA_TC?; if something does read it, write MORI_RDMA_TCC: {value: …, custom: true}"},
+			"did you mean MORI_RDMA_TC? Or, if something does read it, write MORI_RDMA_TCC: {value: …, custom: true}"},
 		{"unheard of", "env: {ZZ_QQ_WW_VV: 1}",
 			"nothing is known to read ZZ_QQ_WW_VV",
 			"if something does read it, write ZZ_QQ_WW_VV: {value: …, custom: true}"},

@@ -96,11 +96,11 @@ func (b *builder) unread(m envMap, name string) (msg, hint string) {
 		if len(near) == 0 {
 			return fmt.Sprintf("nothing is known to read %s", name), custom
 		}
-		hint := "did you mean " + strings.Join(near, " or ") + "?"
+		hint := "did you mean " + strings.Join(near, " or ") + "? Or,"
 		if best, _ := b.known.Lookup(near[0]); best.Key != "" && len(best.Scopes()) == 0 {
-			hint = fmt.Sprintf("did you mean %s? In a recipe that is %s", near[0], best.Key)
+			hint = fmt.Sprintf("did you mean %s? In a recipe that is %s;", near[0], best.Key)
 		}
-		return fmt.Sprintf("nothing is known to read %s", name), hint + "; " + custom
+		return fmt.Sprintf("nothing is known to read %s", name), hint + " " + custom
 	}
 	// A site serves every engine.
 	engineName := b.in.Recipe.Engine

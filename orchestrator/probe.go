@@ -126,7 +126,9 @@ func (r *run) runProbe(ctx context.Context, p *proc, args []string, stdin []byte
 	}
 	// Nothing of it stays, also where it did not end by itself. What cannot be
 	// stopped now, the teardown stops and looks for.
-	stopped := conn.Stop(context.WithoutCancel(ctx), w.ID, 0)
+	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopSlack)
+	defer cancel()
+	stopped := conn.Stop(sctx, w.ID, 0)
 	exit := make(chan *deploy.Exit, 1)
 	r.post(r.bg, func() {
 		p.asked = true

@@ -16,6 +16,8 @@ const maxVariants = 4096
 type Variant struct {
 	// Name is the recipe's name with a part for each axis: base-tp8-workers2.
 	Name string
+	// Base is the recipe's own name.
+	Base string
 	// Point are the values that make the variant, in the order of the axes.
 	Point  []SweepValue
 	Recipe *Recipe
@@ -179,7 +181,7 @@ func expand(doc *yamlx.Document, base string, axes []axis) ([]Variant, FieldErro
 // axes.
 func variant(doc *yamlx.Document, base string, axes []axis, at []int) (Variant, FieldErrors) {
 	d := doc.Without("sweep")
-	v := Variant{Name: base, Recipe: &Recipe{}}
+	v := Variant{Name: base, Base: base, Recipe: &Recipe{}}
 	for i, a := range axes {
 		text := a.texts[at[i]]
 		d = d.With(strings.Split(a.key, "."), a.values[at[i]])

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/disagg/disagg/models"
@@ -120,7 +121,10 @@ func build(req Request, file string, v models.Variant, site *models.Site, sitePo
 			Hint: "`disagg models` lists the catalog; a model of your own goes into a directory named in the site's models.catalog"}}
 	}
 	if req.Name != "" {
-		v.Recipe.Name = req.Name
+		v.Recipe.Name = req.Name + strings.TrimPrefix(v.Name, v.Base) // points keep their part
+		if f := models.Formats()["name"]; f.Check(v.Recipe.Name) != nil {
+			return nil, models.FieldErrors{{File: file, Path: "name", Msg: fmt.Sprintf("the name that was given in place of the recipe's makes %q, which is not %s", v.Recipe.Name, f.Doc), Hint: "give a shorter one"}}
+		}
 	}
 	res, err := plan.Build(plan.Inputs{
 		Recipe: v.Recipe, RecipePos: v.Positions, Site: site, SitePos: sitePos, Entry: entry,

@@ -38,6 +38,19 @@ Each check has an id that never changes. A finding says pass, warn, fail, unknow
 A fail makes the node unfit. A waiver (preflight.waive, id → reason) turns what
 makes a node unfit into a warning; it is printed and stored with every result.
 
+They are made on every node of a run before anything is launched there, and by
+disagg preflight: --local on this host, --jobid N or inside an allocation beside
+whatever runs there, --nodes HOSTLIST over ssh. With a recipe the run decides what
+matters, without one the site file does. Exit code 4 says that a node is unfit.
+
+- --output json is described by schema/preflight-report.json; junit, prom and
+  markdown are for CI, monitoring and tickets.
+- --bundle DIR keeps everything that was gathered; --from DIR judges it again
+  anywhere. A run keeps both: preflight.json and preflight/ in its directory.
+- --baseline FILE shows what changed since an earlier report.
+- --exclude-bad prints the host list of the good nodes; a run with spares leaves
+  the bad ones out by itself.
+
 This file is written from the checks' own data: go test ./preflight -update.
 `)
 	area := ""

@@ -508,6 +508,7 @@ type engine struct {
 	deaf     atomic.Bool
 	metrics  bool
 	inFlight atomic.Int64
+	boot     int                                           // prefill's bootstrap port; 0: it opens none
 	says     string                                        // of itself; empty: it does not tell
 	before   func(http.ResponseWriter, *http.Request) bool // true: answered
 }
@@ -522,6 +523,9 @@ func (e *engine) run(ctx context.Context, p *fakeProc) deploy.Exit {
 	}
 	p.log("ready")
 	p.listen(e.port, e.handler(p))
+	if e.boot != 0 {
+		p.listen(e.boot, http.NotFoundHandler()) // the page differs between releases
+	}
 	<-ctx.Done()
 	return deploy.Exit{Code: 143}
 }

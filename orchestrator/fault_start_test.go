@@ -144,6 +144,8 @@ func TestFaultsBeforeServing(t *testing.T) {
 				return r.URL.Path == "/health"
 			}
 		}, ExitLaunch, "GET http://10.0.0.3:8000/health: HTTP 503 model not loaded", 120 * time.Second, 130 * time.Second},
+		{"a bootstrap port is not opened", func(s *scenario) { s.engines["prefill-1"].boot = 0 },
+			ExitLaunch, "the bootstrap port of prefill-1.0 on gpu-02, which serves already (Get \"http://10.0.0.2:8998/health\": dial tcp 10.0.0.2:8998: connection refused)", 30 * time.Second, 35 * time.Second},
 		{"another model is served", func(s *scenario) {
 			s.engines["prefill-1"].before = func(w http.ResponseWriter, r *http.Request) bool {
 				if r.URL.Path == "/v1/models" {

@@ -45,7 +45,7 @@ func newScenario(t *testing.T, p, d int) *scenario {
 	s.plan = testPlan(p, d)
 	for i := range s.plan.Workers {
 		w := &s.plan.Workers[i]
-		e := &engine{model: "m", role: w.Role, port: w.Port, load: 3 * time.Second, metrics: true}
+		e := &engine{model: "m", role: w.Role, port: w.Port, boot: w.BootstrapPort, load: 3 * time.Second, metrics: true}
 		e.says = fmt.Sprintf(`{"tp_size":8,"pp_size":1,"ep_size":1,"dp_size":1,"disaggregation_mode":%q}`, w.Role)
 		s.engines[w.ID] = e
 		s.c.programs[w.Ranks[0].ID] = e.run

@@ -63,6 +63,9 @@ func (r *run) stageWorkers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := r.checkBootstraps(ctx); err != nil {
+		return err
+	}
 	return r.checkShapes(ctx)
 }
 

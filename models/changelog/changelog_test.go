@@ -78,9 +78,9 @@ master.yaml:3:1: the change touches b-sglang, and no new entry of log.yaml names
 			notes: "log.yaml:12:17: entry[2].config-keys[0]: the change touches no key that matches \"a-sglang\"; it would only be measured again\n"},
 		"not this change's link": {log: old + entry("b-*", "4", ""), base: old, masters: changed, baseMasters: master, link: "https://example.org/o/r/pull/3", news: 1,
 			want: "log.yaml:14:12: entry[2].pr-link is another change's: this one is https://example.org/o/r/pull/3\n"},
-		"two links in one change, and one that is not finished": {log: old + entry("b-*", "3", "") + entry("a-*", "4", "") + entry("a-vllm", "XXX", ""), base: old, masters: changed, baseMasters: master, news: 3, unchecked: 1,
+		"two links in one change, and one that is not finished": {log: old + entry("b-*", "3", "") + entry("a-*", "4", "") + entry("a-vllm", "next", ""), base: old, masters: changed, baseMasters: master, news: 3, unchecked: 1,
 			want: `log.yaml:17:12: entry[3].pr-link is https://example.org/o/r/pull/4, and the entry before it has https://example.org/o/r/pull/3; one change has one link
-log.yaml:20:12: entry[4].pr-link does not end in the number of a change: "https://example.org/o/r/pull/XXX"
+log.yaml:20:12: entry[4].pr-link does not end in the number of a change: "https://example.org/o/r/pull/next"
 `,
 			notes: `log.yaml:15:17: entry[3].config-keys[0]: the change touches no key that matches "a-*"; it would only be measured again
 log.yaml:18:17: entry[4].config-keys[0]: the change touches no key that matches "a-vllm"; it would only be measured again

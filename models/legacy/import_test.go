@@ -28,6 +28,11 @@ func source(t *testing.T, name string) *legacy.File {
 
 func embedded(t *testing.T) *catalog.Catalog {
 	t.Helper()
+	return embeddedF(t)
+}
+
+func embeddedF(t testing.TB) *catalog.Catalog {
+	t.Helper()
 	c, err := catalog.Embedded()
 	if err != nil {
 		t.Fatal(err)

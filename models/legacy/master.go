@@ -61,8 +61,8 @@ type traces struct {
 // concurrencies.
 type space struct {
 	Spec     string     `yaml:"spec-decoding,omitempty" enum:"none|mtp|draft_model"`
-	Start    int        `yaml:"conc-start,omitempty" min:"1"`
-	End      int        `yaml:"conc-end,omitempty" min:"1"`
+	Start    int        `yaml:"conc-start,omitempty" min:"1" max:"1000000"`
+	End      int        `yaml:"conc-end,omitempty" min:"1" max:"1000000"`
 	List     []int      `yaml:"conc-list,omitempty" min:"1" items:"some set"`
 	Prefill  *worker    `yaml:"prefill,omitempty"`
 	Decode   *worker    `yaml:"decode,omitempty"`

@@ -138,7 +138,7 @@ func same(a, b *catalog.Entry, engines []string) bool {
 		if (s == nil) != (t == nil) || s != nil && (s.Algorithm != t.Algorithm || !sameTexts(s.Flags, t.Flags)) {
 			return false
 		}
-		for _, m := range modes() {
+		for _, m := range modes(slices.Concat(a.Own(engine).Layers, b.Own(engine).Layers)) {
 			if !sameSettings(a.Settings(engine, m), b.Settings(engine, m)) {
 				return false
 			}
@@ -147,15 +147,51 @@ func same(a, b *catalog.Entry, engines []string) bool {
 	return true
 }
 
-// modes lists every mode that layers can tell apart.
-func modes() []catalog.Mode {
+// dimension is one thing that layers can be chosen by.
+type dimension struct {
+	named func(catalog.When) bool
+	set   func(*catalog.Mode)
+}
+
+func dimensions() []dimension {
+	return []dimension{
+		{func(w catalog.When) bool { return w.EP != nil }, func(m *catalog.Mode) { m.EP = true }},
+		{func(w catalog.When) bool { return w.DP != nil }, func(m *catalog.Mode) { m.DP = true }},
+		{func(w catalog.When) bool { return w.MTP != nil }, func(m *catalog.Mode) { m.MTP = true }},
+		{func(w catalog.When) bool { return w.Eval != nil }, func(m *catalog.Mode) { m.Eval = true }},
+		{func(w catalog.When) bool { return w.Offload != nil }, func(m *catalog.Mode) { m.Offload = true }},
+		{func(w catalog.When) bool { return w.Decode != nil && w.Decode.EP != nil }, func(m *catalog.Mode) { m.DecodeEP = true }},
+		{func(w catalog.When) bool { return w.Decode != nil && w.Decode.DP != nil }, func(m *catalog.Mode) { m.DecodeDP = true }},
+	}
+}
+
+// modes lists the modes that some layers tell apart: every combination of what
+// they name, each with all of the rest off and on.
+func modes(layers []catalog.Layer) []catalog.Mode {
+	var named, rest []dimension
+	for _, d := range dimensions() {
+		if slices.ContainsFunc(layers, func(l catalog.Layer) bool { return d.named(l.When) }) {
+			named = append(named, d)
+		} else {
+			rest = append(rest, d)
+		}
+	}
 	var out []catalog.Mode
 	for _, role := range catalog.Roles() {
 		for _, scenario := range catalog.Scenarios() {
-			for bits := range 1 << 7 {
-				on := func(i int) bool { return bits>>i&1 == 1 }
-				out = append(out, catalog.Mode{Role: role, Scenario: scenario, EP: on(0), DP: on(1), MTP: on(2), Eval: on(3), Offload: on(4),
-					Aggregate: role == models.RoleAggregate, DecodeEP: on(5), DecodeDP: on(6)})
+			for bits := range 1 << (len(named) + 1) {
+				m := catalog.Mode{Role: role, Scenario: scenario, Aggregate: role == models.RoleAggregate}
+				for i, d := range named {
+					if bits>>i&1 == 1 {
+						d.set(&m)
+					}
+				}
+				for _, d := range rest {
+					if bits>>len(named) == 1 {
+						d.set(&m)
+					}
+				}
+				out = append(out, m)
 			}
 		}
 	}

@@ -159,7 +159,7 @@ func (im *importer) convertRow(doc *yamlx.Document, r row, names map[string]int,
 		for _, n := range r.conc {
 			axis.Values = append(axis.Values, models.Scalar(strconv.Itoa(n)))
 		}
-		rec.Client.Concurrency, rec.Sweep = nil, []models.SweepAxis{axis}
+		rec.Client.Concurrency, rec.Sweep = r.conc[:1], []models.SweepAxis{axis}
 	}
 	notes := map[string]string{"": fmt.Sprintf("# %s of %s, %s.", r.key, doc.Positions[""].File, strings.TrimPrefix(r.at, yamlx.Key("", r.key)+"."))}
 	data, err := yamlx.Encode(rec, notes)

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/models/catalog"
@@ -57,6 +58,11 @@ func Submit(call Call) (*Submission, error) {
 	c := convert(r, call.Catalog)
 	site := c.site(call)
 	s := &Submission{Job: r.get("SLURM_REUSE_JOBID", ""), DryRun: r.truth("DRY_RUN", false)}
+	for _, name := range sorted(r.seen) {
+		if !utf8.ValidString(r.env[name]) {
+			r.fail(name, fmt.Sprintf("%q is not UTF-8 text, which a file can hold", r.env[name]), "")
+		}
+	}
 	if err := models.FieldErrors(r.errs).Err(); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 )
@@ -28,7 +31,7 @@ func Encode(v any, notes map[string]string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode YAML: %w", err)
 	}
-	doc := &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{root}, HeadComment: notes[""]}
+	doc := &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{root}, HeadComment: comment(notes[""])}
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
@@ -40,8 +43,38 @@ func Encode(v any, notes map[string]string) ([]byte, error) {
 
 type encoder struct{ notes map[string]string }
 
+// comment makes each line of a text one of a comment. What cannot stand in one,
+// or would end its line, is shown as such.
+func comment(text string) string {
+	if text == "" {
+		return ""
+	}
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		l = strings.Map(func(r rune) rune {
+			if !unicode.IsPrint(r) {
+				return unicode.ReplacementChar
+			}
+			return r
+		}, l)
+		lines[i] = l
+		if !strings.HasPrefix(l, "#") {
+			lines[i] = strings.TrimRight("# "+l, " ")
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
 // node makes the node of a value, whose path is needed for notes.
 func (e encoder) node(path string, v reflect.Value) (*yaml.Node, error) {
+	n, err := e.bare(path, v)
+	if err == nil && !utf8.ValidString(n.Value) {
+		err = fmt.Errorf("%s is not UTF-8 text", path)
+	}
+	return n, err
+}
+
+func (e encoder) bare(path string, v reflect.Value) (*yaml.Node, error) {
 	if p, ok := v.Interface().(Plainer); ok {
 		if text, ok := p.Plain(); ok {
 			return plain(text), nil
@@ -107,11 +140,14 @@ func (e encoder) structure(path string, v reflect.Value) (*yaml.Node, error) {
 func (e encoder) pair(n *yaml.Node, path, key string, value reflect.Value) error {
 	at := Key(path, key)
 	item, err := e.node(at, value)
+	if err == nil && !utf8.ValidString(key) {
+		err = fmt.Errorf("%s is a key that is not UTF-8 text", at)
+	}
 	if err != nil {
 		return err
 	}
 	k := plain(key)
-	k.Tag, k.HeadComment = "!!str", e.notes[at]
+	k.Tag, k.HeadComment = "!!str", comment(e.notes[at])
 	n.Content = append(n.Content, k, item)
 	return nil
 }

@@ -1,6 +1,7 @@
 package yamlx
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -81,6 +82,15 @@ share: 0.85
 
 func TestEncodeRefusesWhatItCannotWrite(t *testing.T) {
 	t.Parallel()
+	for _, v := range []written{{Name: "a\xff"}, {Vars: map[string]string{"B": "\xff"}}, {Vars: map[string]string{"\xff": ""}}, {Words: []string{"\xff"}}, {Share: "\xff"}} {
+		if _, err := Encode(v, nil); err == nil || !strings.Contains(err.Error(), "not UTF-8 text") {
+			t.Error(err)
+		}
+	}
+	data, err := Encode(written{Kind: "x"}, map[string]string{"": "one\ntwo: {\xff\x00\u2028"})
+	if err != nil || !strings.HasPrefix(string(data), "# one\n# two: {\ufffd\ufffd\ufffd\n\nkind: x\n") {
+		t.Errorf("%q %v", data, err)
+	}
 	if _, err := Encode(struct {
 		F float64 `yaml:"f"`
 	}{1}, nil); err == nil || err.Error() != "encode YAML: f: a float64 cannot be written" {

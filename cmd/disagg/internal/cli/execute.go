@@ -92,6 +92,10 @@ func ended(res result.Result, err error) error {
 	return exitWith(orchestrator.ExitCode(res.ExitCode))
 }
 
+// startTime is how much of its time a job may have spent before its controller
+// looks.
+const startTime = 2 * time.Minute
+
 // fits checks an allocation against a plan, asking the scheduler for what the
 // environment does not tell.
 func (a *app) fits(ctx context.Context, job string, p *models.Plan) (where, error) {
@@ -99,7 +103,8 @@ func (a *app) fits(ctx context.Context, job string, p *models.Plan) (where, erro
 	if err != nil {
 		return where{}, orchestrator.WithCode(orchestrator.ExitScheduler, err)
 	}
-	need := slurm.Need{Nodes: p.Slurm.Nodes, Time: time.Duration(0)}
+	// Less time than a stop takes is none.
+	need := slurm.Need{Nodes: p.Slurm.Nodes, Time: p.Slurm.SignalLead.D()}
 	if p.Slurm.GPURequest != "none" {
 		need.GPUsPerNode = p.Slurm.GPUsPerNode
 	}
@@ -114,6 +119,12 @@ func (a *app) fits(ctx context.Context, job string, p *models.Plan) (where, erro
 			p.Warnings = append(p.Warnings, text)
 			fmt.Fprintf(a.Err, "warning: %s\n", text)
 		}
+	}
+	if left := alloc.TimeLeft; left.Known && !left.Unlimited && left.Left < p.Slurm.TimeLimit.D()-startTime {
+		text := fmt.Sprintf("allocation %s has %s left; the plan's time limit is %s, so the run may be ended before it is done",
+			alloc.JobID, left.Left.Round(time.Second), p.Slurm.TimeLimit.D())
+		p.Warnings = append(p.Warnings, text)
+		fmt.Fprintf(a.Err, "warning: %s\n", text)
 	}
 	w := where{launcher: models.LauncherSlurm, nodes: alloc.Nodes[:p.Slurm.Nodes], job: alloc.JobID}
 	if alloc.TimeLeft.Known && !alloc.TimeLeft.Unlimited {

@@ -107,8 +107,13 @@ func (r *run) warnOfExtras(p *proc, rec receipts.Record) {
 			names = append(names, v.Name)
 		}
 	}
-	if len(names) > 0 {
-		r.warn(p.warning(fmt.Sprintf("%s (scope %s) sees variables that neither the plan nor its image sets: %s; look at the settings of the container runtime on that node",
-			p.where(), p.Scope, strings.Join(names, ", "))))
+	if len(names) == 0 {
+		return
 	}
+	effect := ""
+	if slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, "http_proxy") || strings.EqualFold(n, "all_proxy") }) {
+		effect = "requests between router and workers may go through that proxy; "
+	}
+	r.warn(p.warning(fmt.Sprintf("%s (scope %s) sees variables that neither the plan nor its image sets: %s; %slook at the settings of the container runtime on that node",
+		p.where(), p.Scope, strings.Join(names, ", "), effect)))
 }

@@ -97,6 +97,11 @@ func TestEveryProcessHasAReceipt(t *testing.T) {
 			return append(env, deploy.ReceiptVar{Name: "HTTP_PROXY", Value: []byte("http://p"), Layer: deploy.LayerBase},
 				deploy.ReceiptVar{Name: "IMAGE_VAR", Value: []byte("x"), Layer: deploy.LayerBase})
 		}
+		s.plan.Services = []models.Process{{ID: "master", Scope: "service", Image: "engine:1", Argv: []string{"master"}, Env: []models.EnvVar{{Name: "MC_X", Value: "1", Origin: "adapter"}}}}
+		s.c.programs["master"] = func(ctx context.Context, _ *fakeProc) deploy.Exit { <-ctx.Done(); return deploy.Exit{} }
+		s.plan.Eval = &models.Eval{ClientPoint: models.ClientPoint{Process: models.Process{ID: "eval", Scope: "eval", Image: "engine:1", Argv: []string{"eval", "@{result.dir}"},
+			Env: []models.EnvVar{{Name: "HF_TOKEN", Secret: true, Origin: "forward"}}}}}
+		s.c.programs["eval"] = s.loaded(client(20*time.Second, goodResult))
 		secrets := make(chan bool, 1)
 		run := s.c.programs["prefill-0.0"]
 		s.c.programs["prefill-0.0"] = func(ctx context.Context, p *fakeProc) deploy.Exit {
@@ -119,12 +124,12 @@ func TestEveryProcessHasAReceipt(t *testing.T) {
 		for _, r := range recs {
 			seen[r.Process] = r
 		}
-		for _, id := range []string{"prefill-0.0", "decode-0.0", "router", "client.c8", "client.c16"} {
+		for _, id := range []string{"master", "prefill-0.0", "decode-0.0", "router", "client.c8", "client.c16", "eval"} {
 			if r, ok := seen[id]; !ok || len(r.Differs()) > 0 {
 				t.Errorf("%s: receipt %v, differs %v", id, ok, r.Differs())
 			}
 		}
-		if len(recs) != 5 {
+		if len(recs) != 7 {
 			t.Errorf("%d receipts", len(recs))
 		}
 		var warned []string
@@ -133,7 +138,7 @@ func TestEveryProcessHasAReceipt(t *testing.T) {
 				warned = append(warned, w)
 			}
 		}
-		want := []string{"decode-0.0 on gpu-02 (scope decode) sees variables that neither the plan nor its image sets: HTTP_PROXY; look at the settings of the container runtime on that node"}
+		want := []string{"decode-0.0 on gpu-02 (scope decode) sees variables that neither the plan nor its image sets: HTTP_PROXY; requests between router and workers may go through that proxy; look at the settings of the container runtime on that node"}
 		if d := cmp.Diff(want, warned); d != "" {
 			t.Error(d)
 		}

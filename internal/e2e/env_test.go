@@ -357,3 +357,31 @@ exec /usr/bin/docker "$@"
 	}
 	w.Clean(5 * time.Second)
 }
+
+// TestVariablesOfTheRuntimeAreNamed: what a container program adds by its own
+// settings is no difference from the plan, but it is said, without its secrets.
+func TestVariablesOfTheRuntimeAreNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Write("docker/config.json", `{"proxies": {"default": {"httpProxy": "http://user:PLANTEDPROXY@proxy.example.org:3128", "noProxy": "*"}}}`)
+	w.Env = []string{"DOCKER_CONFIG=" + filepath.Join(w.Dir, "docker")}
+	w.Want(w.Disagg("submit", writeEnvRecipe(w, envKeys{name: "envextra"})), 0)
+	w.ClientRuns()
+	letGo(w)
+	w.Want(w.Disagg("wait", w.Newest()), 0)
+	warned := strings.Join(w.Result().Warnings, "\n")
+	for _, scope := range []string{"prefill", "decode", "router", "client"} {
+		if want := "(scope " + scope + ") sees variables that neither the plan nor its image sets: HTTP_PROXY, NO_PROXY, http_proxy, no_proxy; requests between router and workers may go through that proxy;"; !strings.Contains(warned, want) {
+			t.Errorf("no warning with %q:\n%s", want, warned)
+		}
+	}
+	out := w.Disagg("env", w.Newest(), "HTTP_PROXY")
+	w.Want(out, 0)
+	if !strings.Contains(out.Out, "seen       extra") || !strings.Contains(out.Out, "value      (secret)") {
+		t.Errorf("the journey does not show it:\n%s", out.Out)
+	}
+	p := planted{w, "PLANTEDPROXY"}
+	p.said("env", out)
+	p.in("after its end", w.Newest())
+	goodRun(w, 1)
+}

@@ -105,3 +105,33 @@ router:
 	}
 	w.Clean(5 * time.Second)
 }
+
+// TestSweepCancel ends a set of which one run runs and one waits for it: neither
+// goes on, and the second never starts.
+func TestSweepCancel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	recipe := w.Recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", world.Endless+"sweep:\n  - {key: prefill.context_length, values: [4096, 8192]}\n")
+	w.Want(w.Disagg("sweep", "submit", recipe, "--set", "endless"), 0)
+	records, err := filepath.Glob(filepath.Join(w.HostPath(filepath.Join(w.Dir, "runs")), "sets", "endless-*"))
+	if err != nil || len(records) != 1 {
+		t.Fatalf("records %q: %v", records, err)
+	}
+	set, err := sweep.Open(records[0])
+	w.Must(err)
+	running(w, set.Runs[0].Job)
+	s := w.Disagg("sweep", "status", "endless", "-o", "json")
+	w.Want(s, 0)
+	if !strings.Contains(s.Out, `"state": "pending"`) || !strings.Contains(s.Out, `"colour": "going"`) {
+		t.Errorf("status said\n%s", s.Out)
+	}
+	w.Want(w.Disagg("sweep", "cancel", "endless"), 0)
+	s = w.Disagg("sweep", "wait", "endless")
+	if s.Code == 0 || !strings.Contains(s.Out, "0 green, 0 going, 2 red") {
+		t.Errorf("wait ended with %d and said\n%s", s.Code, s.Out)
+	}
+	if res, err := result.Read(w.HostPath(filepath.Join(set.Runs[1].Dir, "result.json"))); err != nil || res != nil {
+		t.Errorf("the second run has a result: %+v %v", res, err)
+	}
+	w.Clean(10 * time.Second)
+}

@@ -77,7 +77,7 @@ func prepare(l *lab.Lab) (string, error) {
 	if err := os.WriteFile(file, layer.Bytes(), 0o600); err != nil {
 		return "", err
 	}
-	env := []string{"PATH=/bin", "IMAGE_VAR=from the image", "IMAGE_API_KEY=in-the-image"}
+	env := []string{"PATH=/bin", "IMAGE_VAR=from the image", "IMAGE_LIST=/image", "IMAGE_API_KEY=in-the-image"}
 	if err := lab.WriteArchive(archive, lab.Image{Ref: emptyImage, Layers: []string{file}, Env: env}); err != nil {
 		return "", err
 	}
@@ -192,6 +192,7 @@ func TestContainerLife(t *testing.T) {
 				{Name: "HOSTILE", Value: hostile}, {Name: "EMPTY", Value: []byte{}},
 				{Name: "LONG", Value: bytes.Repeat([]byte("y"), 100_000)},
 				{Name: "HF_TOKEN", Value: []byte("hf_abcdef123"), Secret: true},
+				{Name: "IMAGE_LIST", Value: []byte("/mine"), Prepend: true},
 			}
 			w.Mounts = []string{out + ":/out"}
 			w.Labels = map[string]string{"site": "lab"}
@@ -206,7 +207,7 @@ func TestContainerLife(t *testing.T) {
 					t.Errorf("receipt of %s: %+v", v.Name, v)
 				}
 			}
-			if seen["HOSTILE"] != string(hostile) || len(seen["LONG"]) != 100_000 || seen["IMAGE_VAR"] != "from the image" {
+			if seen["HOSTILE"] != string(hostile) || len(seen["LONG"]) != 100_000 || seen["IMAGE_VAR"] != "from the image" || seen["IMAGE_LIST"] != "/mine:/image" {
 				t.Errorf("receipt = %.400q", seen)
 			}
 			cs := own(t, l, "node1", b.s.RunID)

@@ -180,6 +180,7 @@ func TestWorkloadLife(t *testing.T) {
 		{Name: "HOSTILE", Value: hostile},
 		{Name: "LONG", Value: bytes.Repeat([]byte("y"), 100_000)},
 		{Name: "HF_TOKEN", Value: []byte("hf_abcdef123"), Secret: true},
+		{Name: "PATH", Value: []byte("/mine/bin:"), Prepend: true},
 	}
 	r, err := b.conn.Create(t.Context(), w)
 	if err != nil {
@@ -208,8 +209,12 @@ func TestWorkloadLife(t *testing.T) {
 		t.Errorf("exit = %+v", e)
 	}
 	b.await(deploy.EventGone, w.ID)
-	if d, err := os.ReadFile(out); err != nil || !slices.Contains(strings.Split(string(d), "\x00"), "HOSTILE="+string(hostile)) {
-		t.Errorf("environment of the engine: %.200q, %v", d, err)
+	d, err := os.ReadFile(out)
+	env := strings.Split(string(d), "\x00")
+	for _, kv := range []string{"HOSTILE=" + string(hostile), "PATH=/mine/bin:" + os.Getenv("PATH")} {
+		if err != nil || !slices.Contains(env, kv) {
+			t.Errorf("environment of the engine lacks %q: %.200q, %v", kv, d, err)
+		}
 	}
 	if err := b.conn.Stop(t.Context(), w.ID, time.Second); err != nil {
 		t.Errorf("stopping what has ended: %v", err)
@@ -243,6 +248,21 @@ func TestWorkloadLife(t *testing.T) {
 	}
 	if _, err := b.conn.Exec(t.Context(), deploy.ExecRequest{Argv: []string{"true"}}); err == nil {
 		t.Error("a closed connection answers")
+	}
+}
+
+// TestOthersSecretsStayOutOfTheLog: what a program is not given, and says all the
+// same, is redacted like its own.
+func TestOthersSecretsStayOutOfTheLog(t *testing.T) {
+	t.Parallel()
+	b := local(t)
+	w := workload(b.s, b.dir, "router", "sh", "-c", "echo authorization: Bearer sk-sentinel-1")
+	w.Redact = map[string][]byte{"OPENAI_API_KEY": []byte("sk-sentinel-1")}
+	b.start(w)
+	e := b.await(deploy.EventExited, w.ID)
+	const want = "authorization: Bearer [redacted:OPENAI_API_KEY]"
+	if data, err := os.ReadFile(w.LogPath); err != nil || string(data) != want+"\n" || !slices.Equal(e.Log, []string{want}) {
+		t.Errorf("log %q, %v; last words %q", data, err, e.Log)
 	}
 }
 

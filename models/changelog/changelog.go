@@ -51,14 +51,14 @@ type Report struct {
 
 // entry is one entry of the log.
 type entry struct {
-	Keys       []string `yaml:"config-keys" items:"some set"`
-	Text       []string `yaml:"description" items:"some" is:"not-empty"`
-	Link       string   `yaml:"pr-link" is:"url"`
-	Scenarios  []string `yaml:"scenario-type,omitempty" enum:"fixed-seq-len|agentic-coding" items:"some set"`
-	EvalsOnly  bool     `yaml:"evals-only,omitempty"`
-	AllEvals   bool     `yaml:"all-evals,omitempty"`
-	AppendOnly bool     `yaml:"append-only,omitempty"`
-	MinEP      int      `yaml:"eval-min-prefill-ep,omitempty" min:"1"`
+	Keys       []string    `yaml:"config-keys" items:"some set"`
+	Text       []string    `yaml:"description" items:"some" is:"not-empty"`
+	Link       string      `yaml:"pr-link" is:"url"`
+	Scenarios  []string    `yaml:"scenario-type,omitempty" enum:"fixed-seq-len|agentic-coding" items:"some set"`
+	EvalsOnly  models.Bool `yaml:"evals-only,omitempty"`
+	AllEvals   models.Bool `yaml:"all-evals,omitempty"`
+	AppendOnly models.Bool `yaml:"append-only,omitempty"`
+	MinEP      int         `yaml:"eval-min-prefill-ep,omitempty" min:"1"`
 }
 
 // log is the whole file. The list stands under a name of ours, which messages
@@ -102,10 +102,10 @@ type checker struct {
 
 // modes finds flags that exclude each other.
 func (c *checker) modes(at string, e entry) {
-	if !e.AppendOnly {
+	if !bool(e.AppendOnly) {
 		return
 	}
-	for key, set := range map[string]bool{"evals-only": e.EvalsOnly, "all-evals": e.AllEvals, "eval-min-prefill-ep": e.MinEP > 0} {
+	for key, set := range map[string]bool{"evals-only": bool(e.EvalsOnly), "all-evals": bool(e.AllEvals), "eval-min-prefill-ep": e.MinEP > 0} {
 		if set {
 			c.doc.FailKey(at+"."+key, fmt.Sprintf("%s.%s cannot stand beside append-only, which measures and evaluates nothing", at, key), "keep one of them, or write two entries")
 		}

@@ -159,3 +159,57 @@ func TestImportMaster(t *testing.T) {
 		t.Errorf("%d runs of the keys dsv4-*, want 8: %v", len(got.Runs), err)
 	}
 }
+
+// TestImportTellsWhatItLeavesOut has rows that this tool does not run, and one
+// whose model nobody knows: nothing is dropped without a word.
+func TestImportTellsWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
+	const head = "  image: i\n  model-prefix: p\n  precision: fp8\n  runner: r\n"
+	data := `disagg-lmcache:
+` + head + `  model: o/DeepSeek-R1-0528
+  framework: sglang-disagg
+  multinode: True
+  disagg: yes
+  scenarios: {agentic-coding: [{dram-utilization: 0.5, search-space: [{conc-list: [1, 2], kv-offloading: dram, kv-offload-backend: {name: lmcache},
+    prefill: {num-worker: 1, tp: 8, ep: 1, dp-attn: no, additional-settings: [PREFILL_NODES=1]},
+    decode: {num-worker: 1, tp: 8, ep: 1, dp-attn: no, additional-settings: [DECODE_NODES=1]}}]}]}
+other-launcher:
+` + head + `  model: o/X
+  framework: dynamo-sglang
+  multinode: true
+  disagg: true
+  srt-recipe-dir: d
+  scenarios: {fixed-seq-len: [{isl: 1, osl: 1, search-space: [{conc-list: [4], srt-recipe: a.yaml,
+    prefill: {num-worker: 1, tp: 8, ep: 1, dp-attn: false}, decode: {num-worker: 1, tp: 8, ep: 1, dp-attn: false}}]}]}
+many-nodes:
+` + head + `  model: o/X
+  framework: sglang
+  multinode: true
+  scenarios: {fixed-seq-len: [{isl: 1, osl: 1, search-space: [{conc-list: [4], num-nodes: 2, worker: {num-worker: 1, tp: 16, ep: 1, dp-attn: false}}]}]}
+unknown-model:
+` + head + `  model: o/Not-There
+  framework: sglang
+  multinode: false
+  scenarios: {fixed-seq-len: [{isl: 1024, osl: 1024, search-space: [{conc-start: 4, conc-end: 10, tp: 8}]}]}
+`
+	got, err := legacy.Import(legacy.Sources{Master: []legacy.File{{Path: "m.yaml", Data: []byte(data)}}, Catalog: embedded(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, r := range got.Runs {
+		left = append(left, r.Key+": "+r.LeftOut)
+	}
+	want := []string{
+		"disagg-lmcache: its KV offload backend is lmcache; here it is hicache", "disagg-lmcache: its KV offload backend is lmcache; here it is hicache",
+		"other-launcher: it is run from another launcher's recipe, a.yaml",
+		"many-nodes: it has workers over several nodes without disaggregation",
+		"unknown-model: ",
+	}
+	if d := cmp.Diff(want, left); d != "" {
+		t.Error(d)
+	}
+	if len(got.Notes) != 1 || !strings.HasPrefix(got.Notes[0].Msg, "the catalog has no model Not-There") || got.Notes[0].Line == 0 {
+		t.Errorf("notes: %v", got.Notes)
+	}
+}

@@ -12,19 +12,19 @@ type master map[string]config
 
 // config is one key of a master file.
 type config struct {
-	Image       string     `yaml:"image" is:"image"`
-	Model       string     `yaml:"model" is:"word"`
-	ModelPrefix string     `yaml:"model-prefix" is:"word"`
-	Runner      string     `yaml:"runner" is:"word"`
-	Precision   string     `yaml:"precision" is:"word"`
-	Framework   string     `yaml:"framework" is:"word"`
-	Multinode   bool       `yaml:"multinode"`
-	Disagg      bool       `yaml:"disagg,omitempty"`
-	Router      *component `yaml:"router,omitempty"`
-	Transfer    string     `yaml:"kv-p2p-transfer,omitempty" is:"word"`
-	Hardware    *hardware  `yaml:"hardware,omitempty"`
-	RecipeDir   string     `yaml:"srt-recipe-dir,omitempty"`
-	Scenarios   scenarios  `yaml:"scenarios"`
+	Image       string      `yaml:"image" is:"image"`
+	Model       string      `yaml:"model" is:"word"`
+	ModelPrefix string      `yaml:"model-prefix" is:"word"`
+	Runner      string      `yaml:"runner" is:"word"`
+	Precision   string      `yaml:"precision" is:"word"`
+	Framework   string      `yaml:"framework" is:"word"`
+	Multinode   models.Bool `yaml:"multinode"`
+	Disagg      models.Bool `yaml:"disagg,omitempty"`
+	Router      *component  `yaml:"router,omitempty"`
+	Transfer    string      `yaml:"kv-p2p-transfer,omitempty" is:"word"`
+	Hardware    *hardware   `yaml:"hardware,omitempty"`
+	RecipeDir   string      `yaml:"srt-recipe-dir,omitempty"`
+	Scenarios   scenarios   `yaml:"scenarios"`
 }
 
 type component struct {
@@ -44,10 +44,10 @@ type scenarios struct {
 
 // lengths is a search space of requests of fixed length.
 type lengths struct {
-	ISL          int     `yaml:"isl" min:"1"`
-	OSL          int     `yaml:"osl" min:"1"`
-	RequirePower bool    `yaml:"require-power,omitempty"`
-	Space        []space `yaml:"search-space" items:"some"`
+	ISL          int         `yaml:"isl" min:"1"`
+	OSL          int         `yaml:"osl" min:"1"`
+	RequirePower models.Bool `yaml:"require-power,omitempty"`
+	Space        []space     `yaml:"search-space" items:"some"`
 }
 
 // traces is a search space of trace replays.
@@ -60,28 +60,28 @@ type traces struct {
 // space is one entry of a search space: one way of running, at some
 // concurrencies.
 type space struct {
-	Spec     string     `yaml:"spec-decoding,omitempty" enum:"none|mtp|draft_model"`
-	Start    int        `yaml:"conc-start,omitempty" min:"1" max:"1000000"`
-	End      int        `yaml:"conc-end,omitempty" min:"1" max:"1000000"`
-	List     []int      `yaml:"conc-list,omitempty" min:"1" items:"some set"`
-	Prefill  *worker    `yaml:"prefill,omitempty"`
-	Decode   *worker    `yaml:"decode,omitempty"`
-	Worker   *worker    `yaml:"worker,omitempty"`
-	NumNodes int        `yaml:"num-nodes,omitempty" min:"1"`
-	Router   *component `yaml:"router,omitempty"`
-	Transfer string     `yaml:"kv-p2p-transfer,omitempty" is:"word"`
-	Power    bool       `yaml:"power,omitempty"`
+	Spec     string      `yaml:"spec-decoding,omitempty" enum:"none|mtp|draft_model"`
+	Start    int         `yaml:"conc-start,omitempty" min:"1" max:"1000000"`
+	End      int         `yaml:"conc-end,omitempty" min:"1" max:"1000000"`
+	List     []int       `yaml:"conc-list,omitempty" min:"1" items:"some set"`
+	Prefill  *worker     `yaml:"prefill,omitempty"`
+	Decode   *worker     `yaml:"decode,omitempty"`
+	Worker   *worker     `yaml:"worker,omitempty"`
+	NumNodes int         `yaml:"num-nodes,omitempty" min:"1"`
+	Router   *component  `yaml:"router,omitempty"`
+	Transfer string      `yaml:"kv-p2p-transfer,omitempty" is:"word"`
+	Power    models.Bool `yaml:"power,omitempty"`
 	// Recipe and EvalRecipe are recipes of another launcher.
 	Recipe     string `yaml:"srt-recipe,omitempty"`
 	EvalRecipe string `yaml:"eval-srt-recipe,omitempty"`
 
 	// One node without disaggregation.
-	TP   int  `yaml:"tp,omitempty" min:"1"`
-	PP   int  `yaml:"pp,omitempty" min:"1"`
-	DCP  int  `yaml:"dcp-size,omitempty" min:"1"`
-	PCP  int  `yaml:"pcp-size,omitempty" min:"1"`
-	EP   int  `yaml:"ep,omitempty" min:"1"`
-	DPAt bool `yaml:"dp-attn,omitempty"`
+	TP   int         `yaml:"tp,omitempty" min:"1"`
+	PP   int         `yaml:"pp,omitempty" min:"1"`
+	DCP  int         `yaml:"dcp-size,omitempty" min:"1"`
+	PCP  int         `yaml:"pcp-size,omitempty" min:"1"`
+	EP   int         `yaml:"ep,omitempty" min:"1"`
+	DPAt models.Bool `yaml:"dp-attn,omitempty"`
 
 	Offloading string     `yaml:"kv-offloading,omitempty" enum:"none|dram"`
 	Backend    *component `yaml:"kv-offload-backend,omitempty"`
@@ -89,15 +89,15 @@ type space struct {
 
 // worker is the workers of one role.
 type worker struct {
-	Count    int      `yaml:"num-worker" min:"1"`
-	TP       int      `yaml:"tp" min:"1"`
-	PP       int      `yaml:"pp,omitempty" min:"1"`
-	DCP      int      `yaml:"dcp-size,omitempty" min:"1"`
-	PCP      int      `yaml:"pcp-size,omitempty" min:"1"`
-	EP       int      `yaml:"ep" min:"1"`
-	DPAt     bool     `yaml:"dp-attn"`
-	Hardware string   `yaml:"hardware,omitempty" is:"word"`
-	Settings []string `yaml:"additional-settings,omitempty"`
+	Count    int         `yaml:"num-worker" min:"1"`
+	TP       int         `yaml:"tp" min:"1"`
+	PP       int         `yaml:"pp,omitempty" min:"1"`
+	DCP      int         `yaml:"dcp-size,omitempty" min:"1"`
+	PCP      int         `yaml:"pcp-size,omitempty" min:"1"`
+	EP       int         `yaml:"ep" min:"1"`
+	DPAt     models.Bool `yaml:"dp-attn"`
+	Hardware string      `yaml:"hardware,omitempty" is:"word"`
+	Settings []string    `yaml:"additional-settings,omitempty"`
 }
 
 // readMaster reads a master file and checks it. What is wrong with it is in the

@@ -185,6 +185,8 @@ func (r row) foreign() string {
 		return fmt.Sprintf("its framework is %s; %s", r.config.Framework, frameworks)
 	case r.TP > 0 && r.config.Framework != "sglang":
 		return fmt.Sprintf("it is one node without disaggregation on %s; here only sglang does that", r.config.Framework)
+	case r.Backend != nil && r.Backend.Name != "hicache":
+		return fmt.Sprintf("its KV offload backend is %s; here it is hicache", r.Backend.Name)
 	case r.Prefill != nil && r.Prefill.Hardware != r.Decode.Hardware:
 		return fmt.Sprintf("prefill and decode are on different hardware, %s and %s", r.Prefill.Hardware, r.Decode.Hardware)
 	}
@@ -256,7 +258,7 @@ func (im *importer) rowRecipe(doc *yamlx.Document, r *row, hosts map[string]host
 	env := map[string]string{
 		"FRAMEWORK": r.config.Framework, "MODEL_NAME": r.config.Model[strings.LastIndex(r.config.Model, "/")+1:], "CONTAINER_IMAGE": r.config.Image,
 		"MODEL_PREFIX": r.config.ModelPrefix, "PRECISION": r.config.Precision, "SPEC_DECODING": or(r.Spec, "none"),
-		"RUNNER_TYPE": r.config.Runner, "DISAGG": strconv.FormatBool(r.config.Disagg), "KV_P2P_TRANSFER": or(r.Transfer, r.config.Transfer),
+		"RUNNER_TYPE": r.config.Runner, "DISAGG": strconv.FormatBool(bool(r.config.Disagg)), "KV_P2P_TRANSFER": or(r.Transfer, r.config.Transfer),
 		"CONCURRENCIES": joined(r.conc), "REQUEST_RATE": "inf", "RANDOM_RANGE_RATIO": "0.8", "SCENARIO_TYPE": r.scenario,
 	}
 	if r.evalOnly {
@@ -273,6 +275,7 @@ func (im *importer) rowRecipe(doc *yamlx.Document, r *row, hosts map[string]host
 	}
 	rd := newReader(env)
 	c := convert(rd, im.src.Catalog)
+	im.unknown(doc, r, c)
 	im.report(doc, r, rd, places)
 	return c
 }
@@ -288,7 +291,7 @@ func (im *importer) roleEnv(doc *yamlx.Document, r *row, role, at string, w *wor
 	number("PP_SIZE", w.PP)
 	number("DCP_SIZE", w.DCP)
 	number("PCP_SIZE", w.PCP)
-	env[role+"_DP_ATTN"] = strconv.FormatBool(w.DPAt)
+	env[role+"_DP_ATTN"] = strconv.FormatBool(bool(w.DPAt))
 	env[role+"_ENABLE_DP"] = env[role+"_DP_ATTN"]
 	env[role+"_ENABLE_EP"] = strconv.FormatBool(w.EP > 1)
 	for i, s := range w.Settings {
@@ -349,6 +352,15 @@ func (im *importer) report(doc *yamlx.Document, r *row, rd *reader, places map[s
 	mtp := rd.env["DECODE_MTP_SIZE"]
 	if r.TP == 0 && (r.Spec == "mtp") != (mtp != "" && mtp != "0") && rd.env["FRAMEWORK"] != "vllm-disagg" {
 		im.note(doc, r.at+".spec-decoding", fmt.Sprintf("spec-decoding is %s and DECODE_MTP_SIZE is %s; only the latter was read", or(r.Spec, "none"), or(mtp, "not set")), "make the two agree")
+	}
+}
+
+// unknown notes a model that the recipe could not be planned with.
+func (im *importer) unknown(doc *yamlx.Document, r *row, c *converter) {
+	if at := yamlx.Key("", r.key) + ".model"; c.entry == nil {
+		im.note(doc, at, fmt.Sprintf("the catalog has no model %s, so recipes of %s cannot be planned yet", c.recipe.Model, r.key), "import its model file with it, or add it to a catalog directory")
+	} else if !c.entry.Has(c.recipe.Engine) {
+		im.note(doc, at, fmt.Sprintf("the catalog has no settings of %s for %s, so recipes of %s cannot be planned yet", c.recipe.Model, c.recipe.Engine, r.key), "import its model file with it, or add them to a catalog directory")
 	}
 }
 
@@ -416,16 +428,13 @@ func (im *importer) aggregateRow(doc *yamlx.Document, r *row, hosts map[string]h
 	rec.Engine, rec.Image, rec.Model = r.config.Framework, r.config.Image, r.config.Model[strings.LastIndex(r.config.Model, "/")+1:]
 	rec.Shell = "login"
 	c.entry, _ = im.src.Catalog.Lookup(rec.Model)
-	rec.Aggregate = &models.Role{Workers: 1, TP: r.TP, EP: r.EP, PP: r.PP, DPAttention: models.Bool(r.DPAt)}
+	rec.Aggregate = &models.Role{Workers: 1, TP: r.TP, EP: r.EP, PP: r.PP, DPAttention: r.DPAt}
 	if r.Spec == "mtp" {
 		// The depth was the script's own.
 		rec.Speculative = &models.Speculative{Tokens: 3}
 		im.note(doc, r.at+".spec-decoding", "the depth of multi-token prediction was in the old script; 3 is written", "check speculative.tokens of the recipe")
 	}
 	if r.Offloading == "dram" {
-		if r.Backend == nil || r.Backend.Name != "hicache" {
-			c.fail("kv-offload-backend", fmt.Sprintf("there is no backend %q here", deref(r.Backend).Name), "backends: hicache")
-		}
 		rec.KVOffload = &models.KVOffload{Backend: "hicache"}
 		if !c.ratioOnly() {
 			rec.KVOffload.TotalDRAMGB = r.budget(hosts, r.TP, 1)
@@ -440,6 +449,7 @@ func (im *importer) aggregateRow(doc *yamlx.Document, r *row, hosts map[string]h
 		c.env["DURATION"], c.env["FRAMEWORK"] = "3600", r.config.Framework
 		c.replay(rec.Client, nil)
 	}
+	im.unknown(doc, r, c)
 	if r.evalOnly {
 		c.env["RUN_EVAL"], c.env["EVAL_ONLY"], c.env["EVAL_CONC"] = "true", "true", strconv.Itoa(r.eval)
 		c.evals()

@@ -19,11 +19,39 @@ func (r *run) conclude() result.Result {
 	if r.stop.leave {
 		r.leaveBehind()
 	}
+	return r.summary(r.left)
+}
+
+// interim writes down what is known when a run begins to end. It is what stays if
+// this process is ended before it has written the last word.
+func (r *run) interim() {
+	left := slices.Clone(r.left)
+	for _, n := range r.nodes {
+		if n.conn != nil && len(n.plan) > 0 {
+			left = append(left, deploy.Leftovers{Node: n.name, Unverified: []string{"the controller was ended before it looked; look with: " + r.cleanupOn(n)}})
+		}
+	}
+	res := r.summary(left)
+	res.Interim = true
+	if res.Outcome == result.OK {
+		res.Outcome, res.ExitCode, res.Exit = result.Failed, int(ExitLeftovers), ExitLeftovers.String()
+		res.Cause = &result.Failure{Time: time.Now().UTC(), Stage: r.stageName(), What: "the controller was ended while it stopped the run; the work was done, but nobody looked at the nodes"}
+	}
+	data, err := res.Encode()
+	if err != nil {
+		return // the last word will say so
+	}
+	// A file server that hangs must not hold up the stop.
+	r.wg.Go(func() { _ = r.Dir.Put(rundir.InterimFile, data, 0o600) })
+}
+
+// summary is the record as far as everything is known.
+func (r *run) summary(left []deploy.Leftovers) result.Result {
 	res := result.Result{
 		Run: r.id, Name: r.plan.Name, Tool: r.Version, Job: r.Job, PlanHash: r.Dir.PlanSHA256(),
 		Started: r.began.UTC(), Finished: time.Now().UTC(),
 		Stages: r.stages, Config: result.ConfigOf(r.plan), Topology: r.plan.Topology, Images: r.images,
-		Looked: r.looked, Leftovers: r.left, Unproven: r.unproven,
+		Looked: r.looked, Leftovers: left, Unproven: r.unproven,
 		Waivers: r.plan.Preflight.Waive, Allowed: r.plan.Allowed, Warnings: slices.Concat(r.plan.Warnings, r.warnings),
 	}
 	if len(r.images) == 0 {
@@ -47,7 +75,7 @@ func (r *run) conclude() result.Result {
 	if code == ExitPreflight && hasDir(r.Dir.Join(rundir.PreflightDir)) {
 		res.Next = append(res.Next, "disagg preflight --from "+r.Dir.Join(rundir.PreflightDir))
 	}
-	if len(r.left) > 0 {
+	if len(left) > 0 {
 		res.Next = append(res.Next, "disagg cleanup "+r.Dir.Path())
 	}
 	return res
@@ -96,12 +124,12 @@ func (r *run) verdict(res *result.Result) (result.Outcome, ExitCode) {
 	return result.Failed, cause.code
 }
 
-// awaitDiagnoses gives the readers of logs the time they have.
+// awaitDiagnoses gives the readers of logs, and the scheduler, the time they have.
 func (r *run) awaitDiagnoses() {
-	ctx, cancel := context.WithTimeout(r.bg, closePatience)
+	ctx, cancel := context.WithTimeout(r.bg, r.allowed(closePatience))
 	defer cancel()
 	// What is not explained by then stays so.
-	_ = r.await(ctx, waiting{done: func() bool { return r.diagnosing == 0 }, what: func() string { return "logs to be read" }, through: true})
+	_ = r.await(ctx, waiting{done: func() bool { return r.diagnosing+r.asking == 0 }, what: func() string { return "logs to be read" }, through: true})
 }
 
 // leaveBehind lists what the third signal left: nobody looked.

@@ -32,6 +32,8 @@ type failure struct {
 	weak bool
 	// ended says that the agent itself was told to end.
 	ended bool
+	// outside failures are told by somebody else, of something that came before.
+	outside bool
 	// late failures are those of the teardown itself.
 	late bool
 }
@@ -60,7 +62,7 @@ func (r *run) fail(f *failure) {
 	if f.at.IsZero() {
 		f.at = time.Now()
 	}
-	f.late = r.stop.begun && !f.weak && f.exit == nil
+	f.late = r.stop.begun && !f.weak && !f.outside && f.exit == nil
 	st := r.stage
 	if r.stop.begun && !f.late {
 		st = r.stop.during // it failed by itself, of what the run was doing

@@ -544,9 +544,9 @@ func TestLogsThatCannotBeCollected(t *testing.T) {
 	})
 }
 
-type fakeScheduler func() (JobState, string, error)
+type fakeScheduler func() (JobView, error)
 
-func (f fakeScheduler) Job(context.Context) (JobState, string, error) { return f() }
+func (f fakeScheduler) Job(context.Context) (JobView, error) { return f() }
 
 func TestSchedulersView(t *testing.T) {
 	t.Parallel()
@@ -554,11 +554,11 @@ func TestSchedulersView(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			s := newScenario(t, 1, 1)
 			at := time.Now().Add(10 * time.Second)
-			s.opt.Scheduler = fakeScheduler(func() (JobState, string, error) {
+			s.opt.Scheduler = fakeScheduler(func() (JobView, error) {
 				if time.Now().After(at) {
-					return JobEnded, "CANCELLED by 1001", nil
+					return JobView{State: JobEnded, Word: "CANCELLED by 1001"}, nil
 				}
-				return JobRunning, "RUNNING", nil
+				return JobView{State: JobRunning, Word: "RUNNING"}, nil
 			})
 			s.verdict(s.start(), ExitScheduler, "the scheduler says that job 42 has ended: CANCELLED by 1001")
 		})
@@ -569,7 +569,7 @@ func TestSchedulersView(t *testing.T) {
 			for _, pt := range s.plan.Client.Points {
 				s.c.programs[pt.ID] = s.loaded(client(100*time.Second, goodResult))
 			}
-			s.opt.Scheduler = fakeScheduler(func() (JobState, string, error) { return JobUnknown, "", errors.New("socket timed out") })
+			s.opt.Scheduler = fakeScheduler(func() (JobView, error) { return JobView{}, errors.New("socket timed out") })
 			res := s.start()
 			if res.Outcome != result.OK {
 				t.Errorf("cause: %+v", res.Cause)

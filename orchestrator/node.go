@@ -76,8 +76,20 @@ const (
 	JobEnded // the scheduler says so itself
 )
 
+// JobView is what a scheduler says of the job at one moment.
+type JobView struct {
+	State JobState
+	// Word is the scheduler's own for the state, with its reason, for people.
+	Word string
+	// Why is the scheduler's reason to end the job, where it has one of its own:
+	// the time limit, a node that is down. Empty: somebody asked, or it does not say.
+	Why string
+	// NodeDown says that this reason is a node of the job.
+	NodeDown bool
+}
+
 // Scheduler is the scheduler's own view of the job, where there is one.
 type Scheduler interface {
-	// Job tells the state and, for people, the scheduler's word for it.
-	Job(ctx context.Context) (JobState, string, error)
+	// Job tells how it sees the job. An error, like JobUnknown, says nothing of it.
+	Job(ctx context.Context) (JobView, error)
 }

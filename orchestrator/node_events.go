@@ -23,6 +23,7 @@ func (r *run) onNode(e deploy.Event) {
 		r.emit(events.Event{Kind: events.Warning, Node: n.name, Msg: fmt.Sprintf("node %s is heard of again", n.where())})
 	case deploy.EventTerminating:
 		n.ended = true
+		r.killComes()
 		if r.stop.begun {
 			return
 		}

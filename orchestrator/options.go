@@ -28,6 +28,9 @@ type Options struct {
 	// Deadline is when the allocation ends; zero: not known. The run ends itself
 	// before, in time for its stop.
 	Deadline time.Time
+	// KillWait is how long the scheduler waits between TERM and KILL when it ends
+	// the job; zero: its default.
+	KillWait time.Duration
 	// Version of the binary, for the record.
 	Version string
 	// HTTP reaches workers and router; nil: a transport without proxies.

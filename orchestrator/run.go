@@ -56,6 +56,7 @@ type run struct {
 	fabric     map[string]Fabric
 	failures   []*failure
 	diagnosing int // logs being read
+	asking     int // questions to the scheduler that matter for the cause
 	stop       stopState
 	unproven   []string
 	warnings   []string
@@ -189,10 +190,15 @@ func (r *run) save(res *result.Result) error {
 	if err == nil {
 		err = r.Dir.Put(rundir.ResultFile, data, 0o600)
 	}
+	if err == nil {
+		// It has been overtaken; where it cannot be removed, the result goes first.
+		_ = os.Remove(r.Dir.Join(rundir.InterimFile))
+	}
 	r.out.Emit(events.Event{Kind: events.RunFinished, Msg: ending(res), Detail: map[string]any{"outcome": res.Outcome, "exit_code": res.ExitCode}})
 	if cerr := r.out.Close(closePatience); err == nil {
 		err = cerr
 	}
+	r.Dir.FreeReserve()
 	if err != nil {
 		return WithCode(ExitInternal, fmt.Errorf("record the end of run %s: %w", r.id, err))
 	}

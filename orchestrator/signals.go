@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -20,6 +21,10 @@ type stopState struct {
 	after bool
 	fast  bool // no grace any more
 	leave bool // return at once
+
+	// kill is when the scheduler kills what is left of the job, this process too;
+	// zero: nobody has said so.
+	kill time.Time
 
 	begun  bool   // teardown has begun: what ends from now on was asked to
 	during *stage // in which stage it began
@@ -45,6 +50,9 @@ func (r *run) onSignal(s os.Signal) {
 			code = ExitInterrupted
 		}
 		r.ask(code, fmt.Sprintf("signal %q", s))
+		if code == ExitTerminated {
+			r.askWhy()
+		}
 	case 2:
 		r.emit(events.Event{Kind: events.Signal, Msg: fmt.Sprintf("signal %q again: stopping without grace; once more leaves at once", s)})
 		r.stop.fast = true
@@ -79,4 +87,35 @@ func (r *run) ask(code ExitCode, why string) {
 // the other, and the record.
 func (r *run) stopTime() time.Duration {
 	return r.plan.Budgets.Grace.D() + stopSlack + r.pace.Look + closePatience
+}
+
+const (
+	// defaultKillWait is how long Slurm waits between TERM and KILL unless its
+	// configuration says otherwise.
+	defaultKillWait = 30 * time.Second
+	// killMargin is kept free of it, for the record and for a clock that was
+	// started earlier.
+	killMargin = 1500 * time.Millisecond
+)
+
+// killComes notes that the scheduler ends the job, or the agents' step: it sends
+// KILL some time after TERM, and by then all must be done and written down.
+func (r *run) killComes() {
+	if r.Scheduler == nil || !r.stop.kill.IsZero() {
+		return
+	}
+	wait := cmp.Or(r.KillWait, defaultKillWait)
+	r.stop.kill = time.Now().Add(max(wait-killMargin, wait/2))
+	if r.stop.begun && r.stage != nil && r.stage.timer != nil {
+		r.stage.timer.Reset(r.allowed(time.Until(r.stop.kill)))
+	}
+}
+
+// allowed is how much of a time may be used: what comes after must have its part
+// of what is left before the kill.
+func (r *run) allowed(d time.Duration) time.Duration {
+	if r.stop.kill.IsZero() {
+		return d
+	}
+	return max(min(d, time.Until(r.stop.kill)/2), 0)
 }

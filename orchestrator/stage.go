@@ -23,6 +23,7 @@ type step struct {
 type stage struct {
 	step
 	began time.Time
+	timer *time.Timer // ends it; nil: it has all the time
 }
 
 // beginning is the code of failures before the first stage.
@@ -73,12 +74,12 @@ func (r *run) runStages() {
 // runStage runs one stage under its budget and records how it ended.
 func (r *run) runStage(s step) {
 	ctx, cancel := context.WithCancel(r.bg)
-	if s.budget != nil {
-		cancel()
-		ctx, cancel = context.WithTimeout(r.bg, s.budget(r.plan.Budgets))
-	}
 	defer cancel()
 	r.stage = &stage{step: s, began: time.Now()}
+	if s.budget != nil {
+		r.stage.timer = time.AfterFunc(r.allowed(s.budget(r.plan.Budgets)), cancel)
+		defer r.stage.timer.Stop()
+	}
 	r.lastWaiting, r.waitingSince = "", time.Now()
 	r.emit(events.Event{Kind: events.StageStarted, Msg: s.name})
 	err := s.run(r, ctx)

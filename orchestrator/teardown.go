@@ -35,6 +35,7 @@ func (r *run) teardown() {
 		why = r.failures[0].what
 	}
 	r.emit(events.Event{Kind: events.Teardown, Msg: "teardown begins: " + why, Detail: map[string]any{"after_seconds": r.sinceCause().Seconds()}})
+	r.interim()
 	constant := func(d time.Duration) func(models.Budgets) time.Duration {
 		return func(models.Budgets) time.Duration { return d }
 	}
@@ -62,7 +63,7 @@ func (r *run) awaitSignal() {
 	if r.stop.asked() || len(r.failures) == 0 || !all(r.failures, func(f *failure) bool { return f.weak || f.late }) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.bg, signalTime)
+	ctx, cancel := context.WithTimeout(r.bg, r.allowed(signalTime))
 	defer cancel()
 	// No signal is the usual case: then it was no cancellation.
 	_ = r.await(ctx, waiting{done: r.stop.asked, what: func() string { return "a signal" }, through: true})

@@ -82,6 +82,21 @@ type Job struct {
 // Ended says for certain that the job runs no more.
 func (j Job) Ended() bool { return j.Presence == Gone || j.Presence == Present && j.State.Ended() }
 
+// Ending says whether Slurm ends the job, or has ended it, for a reason of its
+// own, and whether that is a node of the job. While it ends, a job's state is
+// COMPLETING, and only the reason tells.
+func (j Job) Ending() (ending, node bool) {
+	switch {
+	case j.Presence != Present || j.State != "COMPLETING" && !j.State.Ended():
+		return false, false
+	case j.State == "NODE_FAIL" || j.Reason == "NodeDown":
+		return true, true
+	case j.State == "TIMEOUT" || j.State == "PREEMPTED" || j.State == "DEADLINE" || j.State == "OUT_OF_MEMORY", j.Reason == "TimeLimit":
+		return true, false
+	}
+	return false, false
+}
+
 // ExitCode is a job's exit code and the signal that ended it, if any.
 type ExitCode struct{ Code, Signal int }
 

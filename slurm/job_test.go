@@ -215,3 +215,32 @@ func TestExplain(t *testing.T) {
 		}
 	}
 }
+
+// TestEnding: while Slurm ends a job, only the reason tells what for.
+func TestEnding(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		state        slurm.State
+		reason       string
+		ending, node bool
+	}{
+		{"RUNNING", "", false, false},
+		{"RUNNING", "NodeDown", false, false},
+		{"COMPLETING", "", false, false}, // scancel, preemption
+		{"COMPLETING", "NodeDown", true, true},
+		{"COMPLETING", "TimeLimit", true, false},
+		{"NODE_FAIL", "", true, true},
+		{"TIMEOUT", "TimeLimit", true, false},
+		{"PREEMPTED", "", true, false},
+		{"CANCELLED", "", false, false},
+		{"COMPLETED", "", false, false},
+	} {
+		ending, node := (slurm.Job{Presence: slurm.Present, State: tc.state, Reason: tc.reason}).Ending()
+		if ending != tc.ending || node != tc.node {
+			t.Errorf("%s (%s): %v, %v; want %v, %v", tc.state, tc.reason, ending, node, tc.ending, tc.node)
+		}
+	}
+	if ending, _ := (slurm.Job{Presence: slurm.Unknown, State: "NODE_FAIL"}).Ending(); ending {
+		t.Error("an unknown job is ending")
+	}
+}

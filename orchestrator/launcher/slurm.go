@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -303,15 +304,23 @@ var _ orchestrator.Scheduler = (*SlurmView)(nil)
 
 // Job implements orchestrator.Scheduler. A job that Slurm does not know any more
 // has ended; a query without an answer says nothing.
-func (v *SlurmView) Job(ctx context.Context) (orchestrator.JobState, string, error) {
+func (v *SlurmView) Job(ctx context.Context) (orchestrator.JobView, error) {
 	j := v.Client.Job(ctx, v.ID)
-	switch {
-	case j.Presence == slurm.Unknown:
-		return orchestrator.JobUnknown, "", errors.New(j.Trouble)
-	case j.Ended():
-		return orchestrator.JobEnded, string(j.State), nil
+	if j.Presence == slurm.Unknown {
+		return orchestrator.JobView{}, errors.New(j.Trouble)
 	}
-	return orchestrator.JobRunning, string(j.State), nil
+	view := orchestrator.JobView{State: orchestrator.JobRunning, Word: string(j.State)}
+	if j.Ended() {
+		view.State = orchestrator.JobEnded
+	}
+	why := slurm.Explain(j, nil)
+	if why != "" {
+		view.Word += " (" + why + ")"
+	}
+	if ending, node := j.Ending(); ending {
+		view.Why, view.NodeDown = cmp.Or(why, string(j.State)), node
+	}
+	return view, nil
 }
 
 // Setup is what all launchers share: who the agents belong to and what the site

@@ -39,6 +39,10 @@ type Result struct {
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished"`
 
+	// Interim says that this was written when the run began to end, and nothing
+	// after it: the controller was ended before its last word.
+	Interim bool `json:"interim,omitempty"`
+
 	// Cause is the first failure that is not the effect of another one.
 	Cause *Failure `json:"cause,omitempty"`
 	// Consequences are the failures that came with it.

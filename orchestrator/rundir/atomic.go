@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -20,11 +21,41 @@ func sha(data []byte) string {
 // Put writes a file of the run directory whole or not at all: to a temporary
 // name, synced, renamed, and the directory synced, so that neither a full disk
 // nor a lost machine leaves half of it under its name.
+//
+// On a full disk the directory's reserve is given up for it.
 func (d *Dir) Put(name string, data []byte, perm fs.FileMode) error {
-	return d.put(name, perm, func(w io.Writer) error {
+	fill := func(w io.Writer) error {
 		_, err := w.Write(d.red.Bytes(data))
 		return err
+	}
+	err := d.put(name, perm, fill)
+	if full(err) && os.Remove(d.Join(ReserveFile)) == nil {
+		return d.put(name, perm, fill)
+	}
+	return err
+}
+
+// full says that a write failed for want of room.
+func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// reserveBytes is the size of the reserve: many times a result and the last
+// events of a run.
+const reserveBytes = 1 << 20
+
+// reserve puts bytes aside that hold room for the end of the run. They are random,
+// because some file systems store nothing for zeros.
+func (d *Dir) reserve() error {
+	data := make([]byte, reserveBytes)
+	_, _ = rand.Read(data) // documented never to fail
+	return d.put(ReserveFile, 0o600, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
 	})
+}
+
+// FreeReserve gives the reserve back when it has served. There may be none.
+func (d *Dir) FreeReserve() {
+	_ = os.Remove(d.Join(ReserveFile))
 }
 
 func (d *Dir) put(name string, perm fs.FileMode, fill func(io.Writer) error) (err error) {

@@ -83,6 +83,9 @@ func (d *Dir) Seal() error {
 	if err != nil {
 		return fmt.Errorf("seal run directory: %w", err)
 	}
+	if err := d.reserve(); err != nil {
+		return fmt.Errorf("seal run directory: %w", err)
+	}
 	return d.Put(MarkerFile, append(data, '\n'), 0o600)
 }
 

@@ -19,4 +19,6 @@
 //	logs/               one file for each process
 //	results/            one directory for each client point
 //	result.json         how it ended
+//	result.interim.json how it was ending; stays only if its controller was killed then
+//	.reserve            room for the result where the disk is full
 package rundir

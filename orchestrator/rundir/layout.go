@@ -20,6 +20,8 @@ const (
 	PreflightFile = "preflight.json"
 	PreflightDir  = "preflight" // the bundle of what was gathered
 	ResultFile    = "result.json"
+	InterimFile   = "result.interim.json"
+	ReserveFile   = ".reserve"
 	LogsDir       = "logs"
 	ResultsDir    = "results"
 	EnvDir        = "env"

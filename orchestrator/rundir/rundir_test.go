@@ -51,7 +51,7 @@ func TestCreateLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := os.ModeDir | 0o700
-	want := map[string]os.FileMode{".": dir, "bin": dir, "env": dir, "logs": dir, "results": dir, "plan.json": 0o600, ".disagg": 0o600}
+	want := map[string]os.FileMode{".": dir, "bin": dir, "env": dir, "logs": dir, "results": dir, "plan.json": 0o600, ".disagg": 0o600, ".reserve": 0o600}
 	if diff := cmp.Diff(want, modes); diff != "" {
 		t.Errorf("layout (-want +got):\n%s", diff)
 	}

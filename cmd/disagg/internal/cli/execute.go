@@ -45,6 +45,8 @@ func (a *app) execute(ctx context.Context, dir *rundir.Dir, p *models.Plan, w wh
 			Setup: setup, Job: w.job, Binary: dir.Join(rundir.BinaryFile),
 			Options: p.Slurm.StepOptions, Client: client,
 		}
+		// Without an answer the scheduler's default is counted on.
+		opts.KillWait, _ = client.KillWait(ctx)
 		opts.Scheduler = &launcher.SlurmView{Client: client, ID: w.job}
 	default:
 		return result.Result{}, usagef("there is no launcher %q", w.launcher)

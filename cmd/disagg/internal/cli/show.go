@@ -86,6 +86,9 @@ func writeResult(w io.Writer, dir *rundir.Dir, r *result.Result) error {
 		fmt.Fprintf(b, " (%s, exit code %d)", r.Exit, r.ExitCode)
 	}
 	fmt.Fprintf(b, " after %s\n", r.Finished.Sub(r.Started).Round(100*time.Millisecond))
+	if r.Interim {
+		b.WriteString("its controller was ended before it could write the last word; this is what it knew when it began to end the run\n")
+	}
 	if r.Cause != nil {
 		writeFailure(b, "cause", *r.Cause)
 	}

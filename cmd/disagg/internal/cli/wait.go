@@ -85,7 +85,7 @@ func (a *app) await(ctx context.Context, dir *rundir.Dir, follow bool) error {
 				if endedAt.IsZero() {
 					endedAt = a.Now()
 				} else if a.Now().Sub(endedAt) > graceAfter {
-					return w.noResult(job)
+					return w.brokenOff(job)
 				}
 			}
 		}
@@ -166,6 +166,22 @@ func (w *waiter) logged() bool {
 // the job's first node, which has another directory under this name, or none.
 func (w *waiter) unseen(j slurm.Job) string {
 	return fmt.Sprintf("its log %s is not here: Slurm writes it on node %s, where runs_dir of the site must be the same directory", w.dir.Join(render.ErrorName), j.Nodes[0])
+}
+
+// brokenOff is the end of a job whose controller never wrote the last word. What
+// it wrote when it began to end the run is the next best.
+func (w *waiter) brokenOff(j slurm.Job) error {
+	res, err := result.Read(w.dir.Join(rundir.InterimFile))
+	if err != nil {
+		return err
+	}
+	if res == nil {
+		return w.noResult(j)
+	}
+	if err := w.a.printResult(w.dir, res); err != nil {
+		return err
+	}
+	return exitWith(orchestrator.ExitCode(res.ExitCode))
 }
 
 // noResult is the end of a job that never wrote how it ended.

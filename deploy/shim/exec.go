@@ -3,6 +3,7 @@ package shim
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -59,7 +60,7 @@ func Exec(ctx context.Context, dir string) error {
 		return fmt.Errorf("report environment: %w", err)
 	}
 	f, err = wire.ReadFrame(c, wire.MaxFrame)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("wait for the release: the shim is gone")
 	} else if err != nil {
 		return fmt.Errorf("wait for the release: %w", err)

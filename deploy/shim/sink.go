@@ -117,7 +117,7 @@ func (p *pump) run(to *sink) {
 				return true
 			}
 			if n > 0 {
-				to.Write(buf[:n])
+				_, _ = to.Write(buf[:n]) // documented never to fail
 				more = true
 			}
 			return true

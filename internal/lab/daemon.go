@@ -65,7 +65,7 @@ func (l *Lab) daemon(node, name string) ([]int, error) {
 // until it answers. What comes up with it counts as the node's own again.
 func (l *Lab) StartDaemon(node, name string) error {
 	s := l.spec()
-	start, ready := []string{}, []string{}
+	var start, ready []string
 	switch name {
 	case Dockerd:
 		start = []string{"dockerd", "--config-file", s.Path("docker.json"), "--data-root", s.NodePath(node, "docker")}

@@ -8,6 +8,7 @@ package changelog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -84,7 +85,7 @@ func Check(in Input) (Report, error) {
 		c.rep.New = 0
 		c.rep.Unchecked = append(c.rep.Unchecked, "links and keys, since it cannot be told which entries are new")
 	}
-	if list, ok := c.doc.Err().(models.FieldErrors); ok {
+	if list, ok := errors.AsType[models.FieldErrors](c.doc.Err()); ok {
 		c.errs = append(c.errs, list...)
 	}
 	c.rep.Notes = c.rep.Notes.Sort()
@@ -126,7 +127,7 @@ func (c *checker) base() bool {
 	old.Decode(&c.old)
 	if !old.Readable() && len(bytes.TrimSpace(c.in.Base.Data)) > 0 {
 		// Mistakes of old entries are not this change's; a file that is no list is.
-		if list, ok := old.Err().(models.FieldErrors); ok {
+		if list, ok := errors.AsType[models.FieldErrors](old.Err()); ok {
 			c.errs = append(c.errs, list...)
 		}
 		return false
@@ -277,7 +278,7 @@ func (c *checker) texts(files []File) map[string]keyText {
 		doc := yamlx.ParseForeign(f.Path, f.Data)
 		keys := map[string]yamlx.Any{}
 		doc.Decode(&keys)
-		if list, ok := doc.Err().(models.FieldErrors); ok {
+		if list, ok := errors.AsType[models.FieldErrors](doc.Err()); ok {
 			c.errs = append(c.errs, list...)
 		}
 		for key, text := range doc.Texts() {

@@ -20,27 +20,27 @@ import (
 
 // matrixRow is a row of the sweep generator's output.
 type matrixRow struct {
-	Image       string         `json:"image"`
-	Model       string         `json:"model"`
-	Prefix      string         `json:"model-prefix"`
-	Precision   string         `json:"precision"`
-	Framework   string         `json:"framework"`
-	Runner      string         `json:"runner"`
-	ISL         int            `json:"isl"`
-	OSL         int            `json:"osl"`
-	Spec        string         `json:"spec-decoding"`
-	Prefill     map[string]any `json:"prefill"`
-	Decode      map[string]any `json:"decode"`
-	Conc        []int          `json:"conc"`
-	Scenario    string         `json:"scenario-type"`
-	Transfer    string         `json:"kv-p2p-transfer"`
-	Offloading  string         `json:"kv-offloading"`
-	Backend     map[string]any `json:"kv-offload-backend"`
-	DRAM        int            `json:"total-cpu-dram-gb"`
-	RunEval     bool           `json:"run-eval"`
-	EvalOnly    bool           `json:"eval-only"`
-	EvalConc    int            `json:"eval-conc"`
-	key, format string
+	Image      string         `json:"image"`
+	Model      string         `json:"model"`
+	Prefix     string         `json:"model-prefix"`
+	Precision  string         `json:"precision"`
+	Framework  string         `json:"framework"`
+	Runner     string         `json:"runner"`
+	ISL        int            `json:"isl"`
+	OSL        int            `json:"osl"`
+	Spec       string         `json:"spec-decoding"`
+	Prefill    map[string]any `json:"prefill"`
+	Decode     map[string]any `json:"decode"`
+	Conc       []int          `json:"conc"`
+	Scenario   string         `json:"scenario-type"`
+	Transfer   string         `json:"kv-p2p-transfer"`
+	Offloading string         `json:"kv-offloading"`
+	Backend    map[string]any `json:"kv-offload-backend"`
+	DRAM       int            `json:"total-cpu-dram-gb"`
+	RunEval    bool           `json:"run-eval"`
+	EvalOnly   bool           `json:"eval-only"`
+	EvalConc   int            `json:"eval-conc"`
+	key        string
 }
 
 // masterOf writes the master file that the generator made rows of. JSON is YAML.

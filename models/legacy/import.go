@@ -86,7 +86,7 @@ func Import(src Sources) (*Imported, error) {
 	im.site()
 	if len(im.errs) > 0 {
 		for _, f := range append([]File{deref(src.SGLang), deref(src.VLLM), deref(src.ATOM), deref(src.Excludes), deref(src.Runners)}, src.Master...) {
-			im.errs.Quote(f.Path, f.Data)
+			im.errs = im.errs.Quote(f.Path, f.Data)
 		}
 		return nil, im.errs.Sort().Err()
 	}

@@ -43,9 +43,7 @@ func (c *converter) tuning() {
 		if n := number("BLOCK_SIZE", 16); n > 0 && free(has.PageSize) {
 			x.Flags = append(x.Flags, fmt.Sprintf("--block-size %d", n))
 		}
-		for _, flag := range splitFlags(c.get("EXTRA_SERVER_ARGS", "")) {
-			x.Flags = append(x.Flags, flag)
-		}
+		x.Flags = append(x.Flags, splitFlags(c.get("EXTRA_SERVER_ARGS", ""))...)
 	}
 	for name, is := range map[string]string{"PREFILL_PORT": "8010", "DECODE_PORT": "8020", "HANDSHAKE_PORT": "6301"} {
 		if v := c.get(name, is); v != is {

@@ -1,6 +1,7 @@
 package legacy
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -106,7 +107,7 @@ type importer struct {
 
 // take keeps the mistakes of a document.
 func (im *importer) take(err error) {
-	if list, ok := err.(models.FieldErrors); ok {
+	if list, ok := errors.AsType[models.FieldErrors](err); ok {
 		im.errs = append(im.errs, list...)
 	}
 }

@@ -17,6 +17,7 @@ func verbs(a *app) []*cobra.Command {
 		newCancel(a),
 		newWait(a),
 		newDemo(a),
+		newCleanup(a),
 		newSweep(a),
 		newModels(a),
 		newImport(a),

@@ -63,6 +63,7 @@ func (c *Checker) InImage(ctx context.Context, nodes []orchestrator.PreflightNod
 	if c.oneHost() && len(nodes) > 0 {
 		asked = nodes[:1]
 	}
+	ask := spec // what is asked differs from what is judged in the variables alone
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	inside := make([][]preflight.Facts, len(asked))
@@ -70,7 +71,7 @@ func (c *Checker) InImage(ctx context.Context, nodes []orchestrator.PreflightNod
 		inside[i] = make([]preflight.Facts, len(n.Images))
 		for j, p := range n.Images {
 			wg.Go(func() {
-				f := lookInside(ctx, n.Name, p, spec)
+				f := lookInside(ctx, n.Name, p, ask)
 				mu.Lock()
 				defer mu.Unlock()
 				inside[i][j] = f

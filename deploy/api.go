@@ -101,6 +101,8 @@ type Exit struct {
 	Asked bool `json:"asked"`
 	// OOM says that the kernel killed it for memory, where that is known.
 	OOM bool `json:"oom,omitempty"`
+	// Lost says that nobody saw how it ended; Error then says why.
+	Lost bool `json:"lost,omitempty"`
 	// Error says why the program could not be started at all.
 	Error string `json:"error,omitempty"`
 }

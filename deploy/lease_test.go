@@ -273,6 +273,33 @@ func TestStdinEnds(t *testing.T) {
 
 // TestTerm: Slurm's announcement. Everything is stopped, and the controller can
 // still look and close.
+// TestTermAfterStdin: Slurm ends the job after its batch script; then there is less
+// time than a lost controller leaves by itself.
+func TestTermAfterStdin(t *testing.T) {
+	t.Parallel()
+	r := dialBack(t)
+	w := workload(r.s, r.dir, "s", shim.SelfProgram, "engine", "stubborn")
+	w.Grace = time.Minute
+	if _, err := r.conn.Create(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.conn.Release(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitLog("s", "ready")
+	begun := time.Now()
+	r.stdin.Close()
+	time.Sleep(200 * time.Millisecond)
+	r.cmd.Process.Signal(syscall.SIGTERM)
+	<-r.ended
+	if took := time.Since(begun); took > 8*time.Second {
+		t.Errorf("the agent ended after %s; the grace after TERM is less than 3 s", took)
+	}
+	if left := r.scratch(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
 func TestTerm(t *testing.T) {
 	t.Parallel()
 	r := dialBack(t)

@@ -185,6 +185,8 @@ func exitText(e *deploy.Exit) string {
 	}
 	var s string
 	switch {
+	case e.Lost:
+		return "ended, and nobody knows how: " + e.Error
 	case e.Error != "":
 		return "could not be started: " + e.Error
 	case e.Signal != "":

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -45,6 +46,10 @@ type Node interface {
 	Done() <-chan struct{}
 	Err() error
 }
+
+// ErrCancelled is in the error of a node whose agent was ended by somebody outside
+// the run, as far as the launcher knows: a cancelled step.
+var ErrCancelled = errors.New("it was cancelled")
 
 // Connection is the outcome of reaching one node.
 type Connection struct {

@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -70,7 +71,7 @@ func (r *run) onLost(n *node, err error) {
 	// scancel takes the agents away at the same time.
 	count := !r.stop.begun || len(r.failures) > 0
 	if count {
-		r.fail(&failure{what: fmt.Sprintf("node %s is lost: %s", n.where(), why), node: n.name, weak: true})
+		r.fail(&failure{what: fmt.Sprintf("node %s is lost: %s", n.where(), why), node: n.name, weak: true, ended: errors.Is(err, ErrCancelled)})
 	}
 	for _, p := range r.order {
 		if p.node != n || p.ended() || p.phase == planned {

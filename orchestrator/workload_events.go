@@ -84,7 +84,7 @@ func (r *run) onExited(p *proc, e deploy.Event) {
 	}
 	p.exit, p.exitLog = e.Exit, e.Log
 	if p.exit == nil {
-		p.exit = &deploy.Exit{Code: -1, Error: "the node did not say how"}
+		p.exit = &deploy.Exit{Code: -1, Lost: true, Error: "the node did not say how"}
 	}
 	p.phase = max(p.phase, exited)
 	ev := p.event(events.ProcessExited, p.where()+" "+exitText(p.exit))

@@ -185,7 +185,7 @@ func (a *agent) serve(ctx context.Context, in io.Reader, term <-chan os.Signal) 
 	err := a.wait(ctx, term, lost)
 	if errors.Is(err, ErrLease) {
 		a.opts.Log.Warn("lease ended", zap.Error(err))
-		if serr := a.stopAll(context.WithoutCancel(ctx), leaseGrace); serr != nil {
+		if serr := a.stopLeased(context.WithoutCancel(ctx), term); serr != nil {
 			err = errors.Join(err, serr)
 		}
 	}
@@ -224,11 +224,30 @@ func (a *agent) wait(ctx context.Context, term <-chan os.Signal, lost <-chan err
 	}
 }
 
+// stopLeased stops everything because the controller is gone. When Slurm ends the
+// job meanwhile, as it does after its batch script, there is less time: a second
+// stop with less grace makes the first one quicker.
+func (a *agent) stopLeased(ctx context.Context, term <-chan os.Signal) error {
+	done := make(chan error, 1)
+	go func() { done <- a.stopAll(ctx, leaseGrace) }()
+	select {
+	case err := <-done:
+		return err
+	case <-term:
+	}
+	return errors.Join(a.stopAll(ctx, a.termBudget()*2/3), <-done)
+}
+
+// termBudget is the time between Slurm's TERM and its KILL that may be used.
+func (a *agent) termBudget() time.Duration {
+	return max(cmp.Or(a.boot.KillWait, killWaitDefault)-killWaitMargin, time.Second)
+}
+
 // terminate is the end that Slurm announces: TERM now, KILL after KillWait. All
 // is stopped in that time; then the controller, which mostly is being ended too,
 // can still look and collect until the time is up.
 func (a *agent) terminate(ctx context.Context, why string, lost <-chan error) error {
-	budget := max(cmp.Or(a.boot.KillWait, killWaitDefault)-killWaitMargin, time.Second)
+	budget := a.termBudget()
 	limit := time.NewTimer(budget)
 	defer limit.Stop()
 	a.mu.Lock()

@@ -226,7 +226,8 @@ func socketHolders(proc string, inodes map[string]listener) map[string]string {
 		return out
 	}
 	for _, n := range names {
-		if _, err := strconv.Atoi(n.Name()); err != nil {
+		pid, err := strconv.Atoi(n.Name())
+		if err != nil {
 			continue
 		}
 		fds, err := os.ReadDir(filepath.Join(proc, n.Name(), "fd"))
@@ -241,7 +242,10 @@ func socketHolders(proc string, inodes map[string]listener) map[string]string {
 			inode, ok := strings.CutPrefix(target, "socket:[")
 			inode = strings.TrimSuffix(inode, "]")
 			if _, wanted := inodes[inode]; ok && wanted && out[inode] == "" {
-				out[inode] = fmt.Sprintf("held by pid %s %s", n.Name(), firstLine(filepath.Join(proc, n.Name(), "comm")))
+				out[inode] = fmt.Sprintf("held by pid %d %s", pid, firstLine(filepath.Join(proc, n.Name(), "comm")))
+				if run := runtime.RunOf(proc, pid); run != "" {
+					out[inode] += " of run " + run
+				}
 			}
 		}
 	}

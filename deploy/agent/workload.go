@@ -339,7 +339,7 @@ func (w *workload) finish(why error) {
 	unit, ended, known := w.unit, w.ended, w.exited != nil
 	w.mu.Unlock()
 	if !known {
-		w.exit(shim.Exited{Exit: deploy.Exit{Code: -1, Error: "the shim is gone without a report: " + why.Error()}})
+		w.exit(shim.Exited{Exit: deploy.Exit{Code: -1, Lost: true, Error: "the shim is gone without a report: " + why.Error()}})
 	}
 	left := unit.Remove(ctx)
 	if left == nil && ended != nil && len(ended.Survivors) > 0 {

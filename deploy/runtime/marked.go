@@ -95,6 +95,17 @@ func scan(root string, wanted func(run, workload string) bool) []Marked {
 	return out
 }
 
+// RunOf says of which run a process carries the marks; empty: of none, or its
+// environment may not be read.
+func RunOf(proc string, pid int) string {
+	env, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "environ"))
+	if err != nil {
+		return ""
+	}
+	run, _ := marks(env)
+	return run
+}
+
 // marks finds the run and the workload in an environment.
 func marks(env []byte) (run, workload string) {
 	for kv := range bytes.SplitSeq(env, []byte{0}) {

@@ -154,8 +154,39 @@ func (s *step) accept(parent context.Context, nodes []string, out chan<- orchest
 			continue
 		}
 		delete(missing, name)
-		out <- connected(name, c)
+		out <- orchestrator.Connection{Name: name, Node: stepNode{node{c}, s}}
 	}
+}
+
+// stepNode is a node whose agent is a task of a step: when it is lost, what became
+// of the step explains it.
+type stepNode struct {
+	node
+	step *step
+}
+
+// Err implements orchestrator.Node.
+func (n stepNode) Err() error {
+	err := n.node.Err()
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-n.step.srun.Done():
+	default:
+		return err
+	}
+	how := n.step.said.describe(n.step.srun.Wait().String())
+	if cancelledStep(how) {
+		return fmt.Errorf("%w; the agents' step has ended, %w: %s", err, orchestrator.ErrCancelled, how)
+	}
+	return fmt.Errorf("%w; the agents' step has ended: %s", err, how)
+}
+
+// cancelledStep says that somebody cancelled a step, by what srun says of it.
+// Where Slurm itself did, it says what it was due to.
+func cancelledStep(said string) bool {
+	return strings.Contains(said, "*** STEP ") && strings.Contains(said, " CANCELLED AT ") && !strings.Contains(said, " DUE TO ")
 }
 
 // Limits of the search for nodes at fault: it must end within the budget of the

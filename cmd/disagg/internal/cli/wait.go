@@ -190,7 +190,12 @@ func (w *waiter) noResult(j slurm.Job) error {
 	how := "Slurm does not know it any more"
 	if j.Presence == slurm.Present {
 		how = string(j.State)
-		if why := slurm.Explain(j, nil); why != "" {
+		why := slurm.Explain(j, nil)
+		if j.Exit != nil && j.Exit.Signal != 0 {
+			// Slurm then also speaks of a failed launch.
+			why = fmt.Sprintf("its controller was killed by signal %d", j.Exit.Signal)
+		}
+		if why != "" {
 			how += " (" + why + ")"
 		}
 		switch j.State {

@@ -165,7 +165,7 @@ func TestFaults(t *testing.T) {
 		both.Go(func() { ssh = f.report(code, "--nodes", "node[1-4]") })
 		both.Wait()
 		if diff := cmp.Diff(verdicts(srun), verdicts(ssh), ignoreSlow()); diff != "" {
-			t.Errorf("the verdicts differ (-srun +ssh):\n%s", diff)
+			t.Errorf("the verdicts differ (-srun +ssh):\n%s\nover srun:\n%s\nover ssh:\n%s", diff, trouble(srun), trouble(ssh))
 		}
 		byName := map[string]preflight.NodeReport{}
 		for _, n := range srun.Nodes {

@@ -451,6 +451,10 @@ func judgeGID(v *View) []Finding {
 		seen++
 		src, lines := "cat "+sysIB+"/"+n.Name+"/ports/1/gids/*", gidLines(n.GIDs)
 		i, ok := routable(n.GIDs)
+		if !ok && n.Sysfs && v.stuck(sysIB) {
+			out = append(out, unknown(or(n.Name, "port"), "its GIDs were not read: the kernel's files did not answer in time", "look what keeps the node from answering, then check again", evidence(src, lines...)))
+			continue
+		}
 		if !ok {
 			out = append(out, fail(or(n.Name, "port"), "no routable RoCE v2 GID", "one with an IPv4 address on every rail", "give the rail's interface its IPv4 address: the GID follows from it", evidence(src, lines...)))
 			continue

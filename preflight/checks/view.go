@@ -48,6 +48,22 @@ func (v *View) file(path string) (data string, ok bool) {
 	return strings.TrimSpace(f.Data), true
 }
 
+// stuck says that reading below a directory was given up on the way: what has no
+// fact there may exist.
+func (v *View) stuck(dir string) bool {
+	for p, f := range v.Facts.Files {
+		if f.Err == facts.ErrHung && strings.HasPrefix(p, dir+"/") {
+			return true
+		}
+	}
+	for p, d := range v.Facts.Dirs {
+		if d.Err == facts.ErrHung && strings.HasPrefix(p, dir+"/") {
+			return true
+		}
+	}
+	return v.Facts.Cut
+}
+
 // text is file without the ok.
 func (v *View) text(path string) string {
 	s, _ := v.file(path)

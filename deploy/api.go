@@ -31,6 +31,9 @@ type Workload struct {
 	Env     []EnvEntry     `json:"env"`
 	// Mounts are host:container[:ro], beside the runtime's own.
 	Mounts []string `json:"mounts,omitempty"`
+	// Own are directories, mounted under the same path, whose files shall belong to
+	// the agent's user when the program has ended, whoever it ran as.
+	Own []string `json:"own,omitempty"`
 	// Accelerated processes get the runtime's devices and groups.
 	Accelerated bool `json:"accelerated,omitempty"`
 	// LogPath is the file on the node that gets stdout and stderr.

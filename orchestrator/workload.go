@@ -28,7 +28,7 @@ func (r *run) workload(p *proc) (deploy.Workload, error) {
 	}
 	return deploy.Workload{
 		RunID: r.id, ID: p.ID, Role: p.Scope, Runtime: r.plan.Runtime, Image: p.Image, Shell: p.Shell, Dir: p.Dir,
-		Argv: argv, Env: env, Mounts: r.mounts(p), Accelerated: p.Accelerated, LogPath: p.logPath(),
+		Argv: argv, Env: env, Mounts: r.mounts(p), Own: r.own(p), Accelerated: p.Accelerated, LogPath: p.logPath(),
 		Grace: r.plan.Budgets.Grace.D(), ReceiptKey: r.key, Redact: r.othersSecrets(env),
 	}, nil
 }
@@ -84,6 +84,15 @@ func number(n *int) string {
 		return ""
 	}
 	return strconv.Itoa(*n)
+}
+
+// own are the directories of a process whose files are the user's: a client's
+// results.
+func (r *run) own(p *proc) []string {
+	if pt := r.pointOf(p); pt != nil {
+		return []string{path.Join(p.node.dir, pt.dir)}
+	}
+	return nil
 }
 
 // mounts are what a process needs beside the runtime's own: the model, and for a

@@ -91,6 +91,9 @@ func (w *workload) prepare(owner int) error {
 		Argv: w.spec.Argv, Shell: w.spec.Shell, Dir: w.spec.Dir, Stdin: len(w.spec.Stdin) > 0,
 		ReceiptKey: w.spec.ReceiptKey, Redact: w.spec.Redact, Grace: w.spec.Grace, Timing: w.a.boot.Timing,
 	}
+	if len(w.spec.Own) > 0 {
+		s.Give = &shim.Give{UID: os.Getuid(), GID: os.Getgid(), Dirs: w.spec.Own}
+	}
 	for _, e := range w.spec.Env {
 		if e.Secret {
 			s.Secrets = append(s.Secrets, e.Name)

@@ -228,6 +228,9 @@ func (s *shim) live(ctx context.Context) (int, error) {
 
 	exit := s.proc.Wait()
 	out.settle(settleLimit)
+	if err := s.spec.Give.do(); err != nil {
+		_, _ = fmt.Fprintf(s.sink, "\n[disagg: %v]\n", err) // a sink never fails
+	}
 	s.sink.flush()
 	ended := Exited{Exit: deploy.Exit{Code: exit.Code, Signal: exit.Signal, Asked: asked, Error: s.exec.failure()}}
 	if now, ok := oomKills("/"); ok && countsOOM && exit.Signal == "SIGKILL" && !asked {

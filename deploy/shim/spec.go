@@ -46,8 +46,10 @@ type Spec struct {
 	ReceiptKey []byte   `json:"receipt_key,omitempty"`
 	// Redact are secrets that the program is not given: name → value.
 	Redact map[string][]byte `json:"redact,omitempty"`
-	Grace  time.Duration     `json:"grace"`
-	Timing deploy.Timing     `json:"timing"`
+	// Give, unless nil, names whose the program's files shall be.
+	Give   *Give         `json:"give,omitempty"`
+	Grace  time.Duration `json:"grace"`
+	Timing deploy.Timing `json:"timing"`
 }
 
 // What agent and shim say to each other.

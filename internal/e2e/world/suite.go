@@ -19,7 +19,7 @@ type Suite struct {
 	lab.Lazy
 
 	once  sync.Once
-	bin   []byte
+	bin   string
 	built error
 }
 
@@ -33,24 +33,18 @@ func (s *Suite) Main(m *testing.M) int {
 	return code
 }
 
-// binary builds the binary under test, once.
-func (s *Suite) binary() ([]byte, error) {
+// binary builds the binary under test, once. The go command writes it, and each
+// test gets a link to it: a file that this process has just written cannot be
+// executed while another of its threads forks.
+func (s *Suite) binary(l *lab.Lab) (string, error) {
 	s.once.Do(func() {
 		root, err := lab.ModuleRoot()
 		if err != nil {
 			s.built = err
 			return
 		}
-		dir, err := os.MkdirTemp("", "disagg-built-")
-		if err != nil {
-			s.built = err
-			return
-		}
-		defer func() { _ = os.RemoveAll(dir) }() // a temporary directory
-		path := filepath.Join(dir, "disagg")
-		if s.built = lab.GoBuild(root, path, "./cmd/disagg"); s.built == nil {
-			s.bin, s.built = os.ReadFile(path)
-		}
+		s.bin = filepath.Join(l.Dir(), "shared", "disagg-under-test")
+		s.built = lab.GoBuild(root, s.bin, "./cmd/disagg")
 	})
 	return s.bin, s.built
 }
@@ -76,13 +70,13 @@ type World struct {
 func (s *Suite) New(t testing.TB) *World {
 	t.Helper()
 	l := s.Get(t)
-	bin, err := s.binary()
+	bin, err := s.binary(l)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &World{Lab: l, T: t, Dir: l.TempDir(t)}
 	w.Bin = filepath.Join(w.Dir, "disagg")
-	w.Must(os.WriteFile(w.Bin, bin, 0o755))
+	w.Must(os.Link(bin, w.Bin))
 	w.Write("models/DeepSeek-R1-0528/config.json", "{}")
 	w.Write("models/DeepSeek-R1-0528/model.safetensors", string(standin.Weights()))
 	w.Site("")

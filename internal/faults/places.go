@@ -1,0 +1,84 @@
+package faults
+
+import "time"
+
+func network() []Fault {
+	return []Fault{
+		{ID: "cut-5s", Group: Network, What: "a worker's node without network for 5 s", Codes: []int{0}, Kept: everything()},
+		{ID: "cut-40s", Group: Network, What: "a worker's node without network for 40 s, which is as long as the lease", Codes: []int{0, 7},
+			Cause: `node node\d+ is lost|client\.`, Bound: lease + ending, Kept: everything(),
+			Note: "either side may be quicker; both end in order"},
+		{ID: "cut-for-ever", Group: Network, What: "a worker's node without network for ever", Codes: []int{7},
+			Cause: `node node\d+ is lost: .*no sign of life`, Bound: lease + ending, Kept: everything(),
+			Note: "what runs there ends by its lease; the run says that nobody could look"},
+		{ID: "cut-controllers-node", Group: Network, What: "the controller's node without network for ever", Codes: []int{7},
+			Cause: `node node\d+ is lost`, Bound: lease + ending, Kept: everything()},
+		{ID: "power-off-worker", Group: Network, What: "a worker's node is powered off", Codes: []int{7},
+			Cause: `node node\d+ is lost`, Bound: lease + ending, Kept: everything(),
+			Note: "also when it is powered on again, nothing is left"},
+		{ID: "power-off-controllers-node", Group: Network, What: "the controller's node is powered off", Codes: []int{5},
+			Cause: `has no result; its job \d+ ended: NODE_FAIL`, Bound: lease + ending, Kept: Kept{Logs: true, Events: true}},
+	}
+}
+
+func disks() []Fault {
+	return []Fault{
+		{ID: "run-disk-full", Group: Disk, What: "the file system of the run directory is full while the client runs", Codes: []int{7, 8},
+			Cause: `client\.c2 on node\d+ `, Bound: ending, Kept: everything(),
+			Note: "engines go on, what they print is counted as lost; a reserve in the run directory holds the result"},
+		{ID: "run-disk-full-at-start", Group: Disk, What: "the file system of run directories is full when a run is submitted", Codes: []int{1},
+			Cause: `no space left on device`, Bound: ending},
+		{ID: "store-full", Group: Disk, What: "the container store of a worker's node is full", Codes: []int{6},
+			Cause: `decode-0\.0 on node\d+ could not be created: .*no space left on device`, Bound: ending, Kept: everything()},
+	}
+}
+
+func scheduler() []Fault {
+	return []Fault{
+		{ID: "time-limit", Group: Scheduler, What: "the job's time limit comes near", Codes: []int{143},
+			Cause: `asked to end by (the time limit|signal "terminated")`, Bound: 130 * time.Second, Kept: everything()},
+		{ID: "node-set-down", Group: Scheduler, What: "an administrator sets a worker's node down", Codes: []int{7},
+			Cause: `the scheduler ends job \d+ because of a node: a node it needs is down \(NodeDown\)`, Bound: ending, Kept: everything(),
+			Note: "the signal is the same as for scancel; the scheduler is asked why it came"},
+		{ID: "preempted", Group: Scheduler, What: "a job of a higher partition takes the nodes", Codes: []int{143},
+			Cause: `asked to end by signal "terminated"|told to end by somebody else`, Bound: ending, Kept: everything()},
+		{ID: "requeue", Group: Scheduler, What: "somebody requeues the job", Codes: []int{0}, Kept: everything(),
+			Note: "the job refuses it"},
+		{ID: "second-start", Group: Scheduler, What: "the job script is started a second time while the run serves", Codes: []int{0}, Kept: everything(),
+			Note: "the second start is refused with exit code 3 and touches nothing"},
+		{ID: "scancel-job", Group: Scheduler, What: "scancel JOB", Codes: []int{143},
+			Cause: `asked to end by signal "terminated"|told to end by somebody else`, Bound: ending, Kept: everything()},
+		{ID: "scancel-step", Group: Scheduler, What: "scancel JOB.STEP, the agents' step", Codes: []int{143},
+			Cause: `told to end by somebody else|the agents' step has ended, it was cancelled`, Bound: ending, Kept: everything(),
+			Note: "Slurm kills a cancelled step at once; srun's words tell it from a fault"},
+		{ID: "scancel-batch-term", Group: Scheduler, What: "scancel --batch --signal=TERM JOB", Codes: []int{143},
+			Cause: `asked to end by signal "terminated"`, Bound: ending, Kept: everything()},
+		{ID: "scancel-twice", Group: Scheduler, What: "scancel JOB twice", Codes: []int{143},
+			Cause: `asked to end by signal "terminated"|told to end by somebody else`, Bound: ending, Kept: everything()},
+		{ID: "scancel-batch-term-twice", Group: Scheduler, What: "scancel --batch --signal=TERM JOB twice, with a worker that ignores TERM", Codes: []int{143},
+			Cause: `asked to end by signal "terminated"`, Bound: ending, Kept: everything(),
+			Note: "the second signal skips the grace"},
+	}
+}
+
+func persons() []Fault {
+	return []Fault{
+		{ID: "cancel", Group: Person, What: "disagg cancel RUN", Codes: []int{143},
+			Cause: `asked to end by signal "terminated"`, Bound: ending, Kept: everything()},
+		{ID: "cancel-now", Group: Person, What: "disagg cancel --now RUN", Codes: []int{143},
+			Cause: `asked to end by signal "terminated"|told to end by somebody else`, Bound: ending, Kept: everything()},
+		{ID: "interrupt", Group: Person, What: "Ctrl-C at disagg run in salloc", Codes: []int{130},
+			Cause: `asked to end by signal "interrupt"`, Bound: ending, Kept: everything()},
+		{ID: "interrupt-twice", Group: Person, What: "Ctrl-C twice, with a worker that ignores TERM", Codes: []int{130},
+			Cause: `asked to end by signal "interrupt"`, Bound: ending, Kept: everything(),
+			Note: "the second skips the grace"},
+		{ID: "interrupt-three-times", Group: Person, What: "Ctrl-C three times, with a worker that ignores TERM", Codes: []int{130},
+			Cause: `asked to end by signal "interrupt"`, Bound: ending, Kept: Kept{Result: true, Events: true},
+			Note: "the third leaves at once and prints how to clean up; leases end what runs"},
+		{ID: "terminal-closed", Group: Person, What: "the terminal of disagg run --jobid is closed", Codes: []int{0}, Kept: everything(),
+			Note: "the run goes on"},
+		{ID: "salloc-closed", Group: Person, What: "the terminal of salloc, with disagg run in it, is closed", Codes: []int{143},
+			Cause: `told to end by somebody else|the scheduler says that job \d+ has ended`, Bound: ending, Kept: everything(),
+			Note: "salloc gives the allocation back and ends with 0; the run's record says what happened"},
+	}
+}

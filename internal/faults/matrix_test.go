@@ -39,11 +39,12 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Main(m))
 }
 
-// times is how often each fault is tried: once, or as DISAGG_FAULTS says.
+// times is how often each fault is tried, as DISAGG_FAULTS says. Without it the
+// matrix is left out: twelve nodes and all faults take many minutes.
 func times(t *testing.T) int {
 	text, ok := os.LookupEnv("DISAGG_FAULTS")
 	if !ok {
-		return 1
+		t.Skip("skipped: DISAGG_FAULTS=1 brings every fault about, which takes many minutes")
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {

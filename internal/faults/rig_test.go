@@ -263,7 +263,7 @@ func (r *rig) try() {
 	if r.early != nil {
 		r.early(r)
 	}
-	wait := func() world.Said { return world.Said{} }
+	var wait func() world.Said
 	if r.start != nil {
 		wait = r.start(r)
 	} else {

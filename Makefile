@@ -5,7 +5,7 @@ export CGO_ENABLED = 0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/disagg/disagg/cmd/disagg/internal/cli.version=$(VERSION)
 
-.PHONY: help build demo test test-short race lint fmt vet bench fuzz generate clean
+.PHONY: help build demo test test-short race lint fmt vet bench faults fuzz generate clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -36,11 +36,18 @@ lint: ## golangci-lint with the layer rules
 	./.ci/lint
 
 generate: ## rewrite schemas, generated documents and golden files
-	$(GO) test ./models/... ./preflight/... ./slurm/... ./orchestrator/... -run 'Schema|Docs|Golden|Generated' -update
+	$(GO) test ./models/... ./preflight/... ./slurm/... ./orchestrator/... ./internal/faults -run 'Schema|Docs|Golden|Generated' -update
 
 bench: build ## measured on the lab: start, readiness, teardown, footprint
 	./internal/lab/setup.sh
 	$(GO) run ./internal/bench/cmd/bench
+
+faults: ## every fault of the matrix three times, on the lab
+	./internal/lab/setup.sh
+	DISAGG_FAULTS=3 $(GO) test -timeout 90m -count=1 -v -run TestMatrix ./internal/faults
+
+fuzz: ## every fuzz target for two minutes, or FUZZTIME
+	./.ci/fuzz
 
 clean:
 	rm -rf bin

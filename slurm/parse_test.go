@@ -119,6 +119,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("1\x1fRUNNING\x1fNone\x1froot\x1fmain\x1fn[1-3]\x1f3\x1f7:59\x1f/s\x1fn\x1fc\n"))
 	f.Add([]byte("n1\x1fidle*\x1f1\x1f1\x1fgpu:8(S:0)\x1fp\x1fnone\n"))
 	f.Add([]byte("   Requeue=1 ExitCode=3:0\n     Nodes=n[1-3] CPU_IDs=0 Mem=1 GRES=gpu:8(IDX:0-7)\n"))
+	f.Add([]byte("KillWait                = 30 sec\n"))
 	f.Add([]byte("7.0\x1fn1\x1fx\n48213;mi355\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, j := range parseJobs(b) {
@@ -139,6 +140,9 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		parseArchitectures(b, "p")
+		if wait, ok := parseKillWait(b); ok && wait < 0 {
+			t.Errorf("KillWait %s", wait)
+		}
 		if id, _, _, ok := parseJobID(b); ok && checkID(id) != nil {
 			t.Errorf("id %q", id)
 		}

@@ -82,14 +82,18 @@ func (c *Containers) List(ctx context.Context, runID, workload string) ([]Found,
 	if err != nil {
 		return nil, err
 	}
+	return parseList(out, runID, workload)
+}
+
+// parseList reads the lines that List asks for. The filter is the runtime's; what
+// is removed by this list is checked again.
+func parseList(out, runID, workload string) ([]Found, error) {
 	var found []Found
 	for line := range strings.Lines(out) {
 		f := strings.Split(strings.TrimRight(line, "\n"), "\t")
 		if len(f) != 6 {
 			return nil, fmt.Errorf("list containers: unexpected line %q", clean(line))
 		}
-		// The filter is the runtime's; what is removed by this list is checked
-		// again.
 		if f[3] != "" && (runID == "" || f[3] == runID) && (workload == "" || f[4] == workload) {
 			found = append(found, Found{ID: f[0], Name: f[1], State: f[2], Run: f[3], Workload: f[4], Owner: f[5]})
 		}

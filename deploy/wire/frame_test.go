@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,6 +117,27 @@ func FuzzReadFrame(f *testing.F) {
 		third, err := encode(back)
 		if err != nil || !bytes.Equal(again, third) {
 			t.Fatalf("frame changed on its second trip: %q, %q, %v", again, third, err)
+		}
+	})
+}
+
+func FuzzAwaitSentinel(f *testing.F) {
+	f.Add([]byte("banner\n"), []byte("rest"), 8)
+	f.Add(Sentinel("n0")[:8], []byte{0}, 1<<10)
+	f.Fuzz(func(t *testing.T, noise, rest []byte, limit int) {
+		limit = min(max(limit, 0), 1<<12)
+		in := slices.Concat(noise, Sentinel("n0"), rest)
+		r := bytes.NewReader(in)
+		got, err := AwaitSentinel(r, "n0", limit)
+		read := len(in) - r.Len()
+		if read > limit+len(Sentinel("n0")) {
+			t.Errorf("read %d bytes, the limit is %d", read, limit)
+		}
+		if err == nil && !bytes.Equal(slices.Concat(got, Sentinel("n0")), in[:read]) {
+			t.Errorf("noise %q of %q", got, in[:read])
+		}
+		if err != nil && len(noise) < limit {
+			t.Errorf("not found after %d bytes of noise: %v", len(noise), err)
 		}
 	})
 }

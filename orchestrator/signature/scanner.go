@@ -20,6 +20,7 @@ const maxText = 400
 type Scanner struct {
 	table   []compiled
 	marks   []phaseMark
+	quick   *filter
 	phase   Phase
 	line    int
 	partial []byte
@@ -50,6 +51,14 @@ func NewScanner(program string) *Scanner {
 		}
 		s.table = append(s.table, c)
 	}
+	var texts [][]byte
+	for _, m := range s.marks {
+		texts = append(texts, m.text)
+	}
+	for _, c := range s.table {
+		texts = append(texts, c.any...)
+	}
+	s.quick = newFilter(texts)
 	return s
 }
 
@@ -99,6 +108,9 @@ func (s *Scanner) match(raw []byte) {
 	if dirty(raw) {
 		text = Clean(raw)
 		line = []byte(text)
+	}
+	if !s.quick.maybe(line) {
+		return
 	}
 	if p, ok := phaseOf(line, s.marks); ok {
 		s.phase = p

@@ -263,3 +263,50 @@ func FuzzScanner(f *testing.F) {
 		}
 	})
 }
+
+// TestFilterLosesNothing: what the quick look lets through holds every line that a
+// text is in.
+func TestFilterLosesNothing(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"sglang", "vllm", "atom", "router"} {
+		s := NewScanner(program)
+		for _, c := range s.table {
+			for _, text := range c.any {
+				for _, line := range [][]byte{text, []byte("x" + string(text)), []byte(string(text) + " and more")} {
+					if !s.quick.maybe(line) {
+						t.Errorf("%s: %q is not seen", c.ID, line)
+					}
+				}
+			}
+		}
+		if s.quick.short {
+			t.Errorf("%s: a text is too short for the quick look", program)
+		}
+	}
+}
+
+// TestHugeLog finds the first error of one rank among those of others in 100 MB of
+// an ordinary log, with colours, carriage returns and bytes that are no text.
+func TestHugeLog(t *testing.T) {
+	t.Parallel()
+	var block bytes.Buffer
+	for i := 0; block.Len() < 1<<20; i++ {
+		fmt.Fprintf(&block, "[2026-01-01 10:03:03 TP%d] \x1b[32mDecode batch\x1b[0m. #running-req: %d, #token: %d, token usage: 0.02, gen throughput (token/s): %d.17, #queue-req: 0,\n", i%8, i%256, i*17, i%900)
+		if i%50 == 0 {
+			fmt.Fprintf(&block, "\xff\xfe 10%%|█ | %d/163\r20%%|██ | %d/163\r\n", i%163, i%163)
+		}
+	}
+	s := NewScanner("sglang")
+	lines := bytes.Count(block.Bytes(), []byte("\n"))
+	for i := range 100 {
+		_, _ = s.Write(block.Bytes())
+		if i == 49 {
+			_, _ = s.Write([]byte("[2026-01-01 10:03:04 TP5] \x1b[31mMemory access fault by GPU\x1b[0m node-2 (Agent handle: 0x55d2) on address 0x7f21. Reason: Unknown.\n" +
+				"[2026-01-01 10:03:05 TP1] NCCL WARN Net : Connection closed by remote peer gpu-03<41234>\n"))
+		}
+	}
+	m, ok := Best(s.Matches())
+	if !ok || m.ID != "gpu.fault" || m.Line != 50*lines+1 || !strings.HasPrefix(m.Text, "[2026-01-01 10:03:04 TP5] Memory access fault by GPU node-2") {
+		t.Errorf("found %+v, want gpu.fault on line %d", m, 50*lines+1)
+	}
+}

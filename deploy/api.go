@@ -92,6 +92,8 @@ type Event struct {
 	// the workload's processes (EventProgress).
 	LogBytes int64 `json:"log_bytes,omitempty"`
 	RSSBytes int64 `json:"rss_bytes,omitempty"`
+	// ReadBytes is what its processes have read from files so far (EventProgress).
+	ReadBytes int64 `json:"read_bytes,omitempty"`
 	// Detail says why, where the kind alone does not (EventDetached).
 	Detail string `json:"detail,omitempty"`
 }

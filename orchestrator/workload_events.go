@@ -72,7 +72,7 @@ func (r *run) onProgress(p *proc, e deploy.Event) {
 	}
 	p.said = time.Now()
 	ev := p.event(events.ProcessProgress, p.where()+": "+p.lastLine)
-	ev.Detail = map[string]any{"log_bytes": e.LogBytes, "rss_bytes": e.RSSBytes, "line": p.lastLine}
+	ev.Detail = map[string]any{"log_bytes": e.LogBytes, "rss_bytes": e.RSSBytes, "read_bytes": e.ReadBytes, "line": p.lastLine}
 	r.emit(ev)
 }
 

@@ -289,7 +289,7 @@ func (w *workload) note(method string, body json.RawMessage) {
 		})
 	case shim.NoteProgress:
 		decode(body, func(p shim.Progress) {
-			e := deploy.Event{Kind: deploy.EventProgress, LogBytes: p.LogBytes, RSSBytes: p.RSSBytes}
+			e := deploy.Event{Kind: deploy.EventProgress, LogBytes: p.LogBytes, RSSBytes: p.RSSBytes, ReadBytes: p.ReadBytes}
 			if p.Last != "" {
 				e.Log = []string{p.Last}
 			}

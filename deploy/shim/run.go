@@ -35,6 +35,10 @@ const (
 	// rssStep is how far memory must grow beyond its highest so far to count as
 	// progress; a hung program's memory wavers by less.
 	rssStep = 1 << 20
+	// readStep is how much must be read from files since the last report to count as
+	// progress: weights that go straight to a GPU grow neither log nor memory. A hung
+	// program reads less in all its life.
+	readStep = 16 << 20
 	// connectLimit bounds the way to the agent, which waits at that moment.
 	connectLimit = 20 * time.Second
 )
@@ -343,11 +347,12 @@ func (s *shim) report(ctx context.Context) {
 	s.progress(ctx)
 }
 
-// progress tells once a second of growth of the log or of the memory.
+// progress tells once a second of growth of the log, of the memory, or of what was
+// read from files.
 func (s *shim) progress(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	var log, most int64
+	var log, most, read int64
 	for {
 		select {
 		case <-ctx.Done():
@@ -360,9 +365,11 @@ func (s *shim) progress(ctx context.Context) {
 		now.Last, now.LogBytes = s.sink.progress()
 		for _, p := range descendants() {
 			now.RSSBytes += p.rss
+			now.ReadBytes += p.read()
 		}
-		if now.LogBytes > log || now.RSSBytes >= most+rssStep {
-			log, most = now.LogBytes, max(most, now.RSSBytes)
+		read = min(read, now.ReadBytes) // what has ended does not count any more
+		if now.LogBytes > log || now.RSSBytes >= most+rssStep || now.ReadBytes >= read+readStep {
+			log, most, read = now.LogBytes, max(most, now.RSSBytes), now.ReadBytes
 			_ = s.sess.Notify(NoteProgress, now)
 		}
 	}

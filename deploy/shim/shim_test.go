@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -478,6 +479,41 @@ func TestProgress(t *testing.T) {
 	a.mu.Unlock()
 	if n != 1 {
 		t.Errorf("%d notices of progress while nothing moved, want 1", n)
+	}
+	a.sess.Notify(NoteStop, Stop{})
+	a.over()
+}
+
+// TestReadingIsProgress: a program that reads much and says nothing moves.
+func TestReadingIsProgress(t *testing.T) {
+	t.Parallel()
+	a := launch(t, Spec{Argv: []string{"dd", "if=/dev/zero", "of=/dev/null", "bs=1M"}})
+	if err := a.release(); err != nil {
+		t.Fatal(err)
+	}
+	last := int64(0)
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		var all []Progress
+		a.mu.Lock()
+		for _, f := range a.heard {
+			var p Progress
+			if f.Method == NoteProgress && json.Unmarshal(f.Body, &p) == nil {
+				all = append(all, p)
+			}
+		}
+		a.mu.Unlock()
+		if len(all) >= 3 {
+			for _, p := range all {
+				if p.ReadBytes < last+readStep {
+					t.Errorf("read %d bytes after %d", p.ReadBytes, last)
+				}
+				last = p.ReadBytes
+			}
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d notices of progress, want 3", len(all))
+		}
 	}
 	a.sess.Notify(NoteStop, Stop{})
 	a.over()

@@ -92,6 +92,8 @@ type Progress struct {
 	Last     string `json:"last,omitempty"`
 	LogBytes int64  `json:"log_bytes"`
 	RSSBytes int64  `json:"rss_bytes"`
+	// ReadBytes is what the processes have read from files and pipes so far.
+	ReadBytes int64 `json:"read_bytes"`
 }
 
 // Exited says how the program ended.

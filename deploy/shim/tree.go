@@ -15,6 +15,32 @@ type process struct {
 	rss       int64 // bytes
 }
 
+// read is how many bytes the process has read so far: by calls, or by touching
+// files that it has mapped; 0 where that may not be seen.
+func (p process) read() int64 {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/io")
+	if err != nil {
+		return 0
+	}
+	return parseIO(b)
+}
+
+// parseIO reads /proc/PID/io. What comes from a disk is in both counters, so the
+// larger counts.
+func parseIO(b []byte) int64 {
+	var most int64
+	for line := range strings.Lines(string(b)) {
+		name, text, _ := strings.Cut(line, ":")
+		if name != "rchar" && name != "read_bytes" {
+			continue
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64); err == nil {
+			most = max(most, n)
+		}
+	}
+	return most
+}
+
 // zombie says that the process has ended and only waits to be reaped.
 func (p process) zombie() bool { return p.state == 'Z' || p.state == 'X' }
 

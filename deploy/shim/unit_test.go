@@ -79,6 +79,20 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
+func TestParseIO(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{
+		"rchar: 4096\nwchar: 7\nsyscr: 1\nread_bytes: 81920\nwrite_bytes: 0\n": 81920,
+		"rchar: 90000\nread_bytes: 0\n":                                        90000,
+		"rchar: many\n":                                                        0,
+		"":                                                                     0,
+	} {
+		if got := parseIO([]byte(text)); got != want {
+			t.Errorf("parseIO(%q) = %d, want %d", text, got, want)
+		}
+	}
+}
+
 func TestBelow(t *testing.T) {
 	t.Parallel()
 	all := []process{{pid: 1}, {pid: 2, ppid: 1}, {pid: 3, ppid: 2}, {pid: 4, ppid: 3}, {pid: 5, ppid: 1}}

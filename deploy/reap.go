@@ -12,6 +12,9 @@ type ReapRequest struct {
 	// Leads says that the asker leads the run and has stopped it; then a living
 	// agent of the run does not protect what is left.
 	Leads bool `json:"leads,omitempty"`
+	// Lost is the process id of an agent of the run that the asker has lost and
+	// gives up: if it still lives, it is killed. 0: none.
+	Lost int `json:"lost,omitempty"`
 }
 
 // Reaped is what a reaping found on a node.

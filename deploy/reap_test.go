@@ -116,3 +116,33 @@ func TestTidy(t *testing.T) {
 		t.Errorf("the directory is still there: %q", b.scratch())
 	}
 }
+
+// TestReapEndsALostAgent: an agent that does not react any more is ended by the one
+// that its controller sends after it, and only that one.
+func TestReapEndsALostAgent(t *testing.T) {
+	t.Parallel()
+	b := local(t)
+	lost := b.conn.Info().PID
+	if err := syscall.Kill(lost, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(lost, syscall.SIGKILL) })
+	second, err := deploy.Local(t.Context(), setup(b.dir, nil), "node1", os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	ask := deploy.ReapRequest{RunID: b.s.RunID, Remove: true, Leads: true, Lost: lost + 1}
+	if _, err := second.Reap(t.Context(), ask); err != nil || !alive(lost) {
+		t.Errorf("an agent of another number was taken for it: %v", err)
+	}
+	ask.Lost = lost
+	r, err := second.Reap(t.Context(), ask)
+	if err != nil || len(r.Runs) != 1 || !r.Runs[0].Removed || len(r.Runs[0].Files) != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	pidGone(t, lost, 5*time.Second)
+	if left := b.scratch(); len(left) != 1 {
+		t.Errorf("scratch directories: %q, want the second agent's own", left)
+	}
+}

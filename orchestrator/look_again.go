@@ -59,9 +59,9 @@ func (r *run) reachAgain(ctx context.Context, lost []*node) map[string]chan Conn
 	return out
 }
 
-// lookAgain waits for a second agent, has it remove what the lost one left, and
-// looks through it.
-func (r *run) lookAgain(ctx context.Context, arrival <-chan Connection, ports []int, until time.Time) (look, error) {
+// lookAgain waits for a second agent, has it end the first one, of that process id,
+// if that still lives, remove what it left, and looks through it.
+func (r *run) lookAgain(ctx context.Context, arrival <-chan Connection, first int, ports []int, until time.Time) (look, error) {
 	var c Connection
 	select {
 	case c = <-arrival:
@@ -75,7 +75,7 @@ func (r *run) lookAgain(ctx context.Context, arrival <-chan Connection, ports []
 	defer func() { _ = c.Node.Close() }()
 	var l look
 	for {
-		reaped, err := c.Node.Reap(ctx, deploy.ReapRequest{RunID: r.id, Remove: true, Leads: true})
+		reaped, err := c.Node.Reap(ctx, deploy.ReapRequest{RunID: r.id, Remove: true, Leads: true, Lost: first})
 		if err != nil {
 			return l, err
 		}

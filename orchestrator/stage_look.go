@@ -30,11 +30,15 @@ func (r *run) stageLook(ctx context.Context) error {
 		}
 		nodes, ports[n] = append(nodes, n), r.ownPorts(n)
 	}
+	pids := map[*node]int{}
+	for _, n := range lost {
+		pids[n] = n.info.PID
+	}
 	until := time.Now().Add(r.pace.Look)
 	again := r.reachAgain(ctx, lost)
 	a, err := each(ctx, r, nodes, "the last look", true, func(ctx context.Context, n *node) (look, error) {
 		if slices.Contains(lost, n) {
-			return r.lookAgain(ctx, again[n.name], ports[n], until)
+			return r.lookAgain(ctx, again[n.name], pids[n], ports[n], until)
 		}
 		left, err := r.lookUntil(ctx, n.conn, ports[n], until)
 		return look{left: left}, err

@@ -82,6 +82,9 @@ func (a *agent) reap(ctx context.Context, r deploy.ReapRequest) deploy.Reaped {
 	}
 	a.reapContainers(ctx, r.RunID, of, &out)
 	reapProcesses(r.RunID, of)
+	if r.Remove && r.Leads && r.Lost != 0 {
+		a.endLost(ctx, r)
+	}
 	a.reapScratch(r.RunID, of, &out)
 	for _, id := range slices.Sorted(maps.Keys(runs)) {
 		x := runs[id]
@@ -153,6 +156,42 @@ func (a *agent) reapScratch(runID string, of func(string) *remains, out *deploy.
 		}
 		x.Files = append(x.Files, dir)
 	}
+}
+
+// endLost kills an agent of the run that its controller has given up, such as one
+// that was stopped. Its marker tells it from a later process of the same number.
+func (a *agent) endLost(ctx context.Context, r deploy.ReapRequest) {
+	ctx, cancel := context.WithTimeout(ctx, reapWait)
+	defer cancel()
+	for {
+		m, ok := a.agentAlive(r)
+		if !ok {
+			return
+		}
+		runtime.KillExact(m.PID, m.Start)
+		t := time.NewTimer(reapPause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+	}
+}
+
+// agentAlive finds the lost agent's marker while the agent lives.
+func (a *agent) agentAlive(r deploy.ReapRequest) (marker, bool) {
+	dirs, err := filepath.Glob(filepath.Join(cmp.Or(a.boot.Scratch, "/tmp"), scratchPrefix+"*"))
+	if err != nil {
+		return marker{}, false
+	}
+	for _, dir := range dirs {
+		m, ok := readMarker(dir)
+		if ok && m.UID == os.Getuid() && m.RunID == r.RunID && m.PID == r.Lost && m.PID != os.Getpid() && startTime(m.PID) == m.Start {
+			return m, true
+		}
+	}
+	return marker{}, false
 }
 
 // takeAway removes what a run has left, and says what stays.

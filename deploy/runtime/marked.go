@@ -132,15 +132,19 @@ func stateOf(base string) (state, start string) {
 }
 
 // Kill kills the process if it is still the same.
-func (m Marked) Kill() {
-	fd, err := unix.PidfdOpen(m.PID, 0)
+func (m Marked) Kill() { KillExact(m.PID, m.start) }
+
+// KillExact kills a process if it is the one that started at that time, in clock
+// ticks after boot.
+func KillExact(pid int, start string) {
+	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return // gone
 	}
 	defer unix.Close(fd)
 	// The descriptor holds on to whoever has the number now; only after that
 	// can it be told whether that is the process that was found.
-	if _, start := stateOf("/proc/" + strconv.Itoa(m.PID)); start != m.start {
+	if _, now := stateOf("/proc/" + strconv.Itoa(pid)); now != start {
 		return
 	}
 	_ = unix.PidfdSendSignal(fd, unix.Signal(syscall.SIGKILL), nil, 0)

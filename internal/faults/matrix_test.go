@@ -26,7 +26,10 @@ var suite = world.Suite{Lazy: lab.Lazy{Nodes: nodes, Options: []lab.Option{
 	lab.WithSmallDisk("full", 48<<20), lab.WithSmallDisk("full-at-start", 1<<20),
 	lab.WithSlurmConf(
 		// A lease must have the time to end by itself before Slurm notices.
-		"SlurmdTimeout=90", "PreemptType=preempt/partition_prio", "PreemptMode=CANCEL",
+		"SlurmdTimeout=90",
+		// No node passes messages on for others: cutting one off is not another's fault.
+		"TreeWidth=65533",
+		"PreemptType=preempt/partition_prio", "PreemptMode=CANCEL",
 		"PartitionName=urgent Nodes=ALL PriorityTier=10 MaxTime=INFINITE State=UP",
 	),
 }}}

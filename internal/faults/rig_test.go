@@ -129,12 +129,11 @@ func (r *rig) allocate() (job string) {
 func (r *rig) serving() {
 	r.T.Helper()
 	r.ClientRuns()
+	if own := r.own(); len(own) > 0 {
+		r.controllers = own[0]
+	}
 	r.Until("the workers", time.Second, func(e events.Event) bool {
 		switch {
-		case e.Kind == events.RunStarted:
-			if nodes, ok := e.Detail["nodes"].([]any); ok && len(nodes) > 0 {
-				r.controllers = fmt.Sprint(nodes[0])
-			}
 		case e.Kind == events.ProcessStarted && e.Process == "prefill-0.0":
 			r.prefill = e.Node
 		case e.Kind == events.ProcessStarted && e.Process == "decode-0.0":
@@ -156,13 +155,16 @@ func (r *rig) letGo() {
 	r.Must(os.WriteFile(filepath.Join(dirs[0], "go"), nil, 0o644))
 }
 
-// own are the nodes of the run.
+// own are the nodes of the run; none before its controller has started.
 func (r *rig) own() []string {
+	log, err := events.ReadAll(filepath.Join(r.Newest(), "events.jsonl"))
+	if err != nil || len(log.Events) == 0 {
+		return nil
+	}
 	var out []string
-	for _, n := range []string{r.controllers, r.prefill, r.decode} {
-		if n != "" && !slices.Contains(out, n) {
-			out = append(out, n)
-		}
+	list, _ := log.Events[0].Detail["nodes"].([]any)
+	for _, n := range list {
+		out = append(out, fmt.Sprint(n))
 	}
 	return out
 }
@@ -296,19 +298,27 @@ func (r *rig) try() {
 		}
 		took = seen.Sub(r.at)
 	}
-	r.Clean(10*time.Second, r.own()...)
+	r.clean()
 	if r.f.Bound > 0 && took > r.f.Bound {
 		t.Errorf("nothing was left %s after the fault, want %s", took.Round(time.Millisecond), r.f.Bound)
 	}
 	if r.heal != nil && !r.healed {
 		r.heal(r)
 		r.healed = true
-		r.Clean(10*time.Second, r.own()...)
+		r.clean()
 	}
 	if r.check != nil {
 		r.check(r, said)
 	}
 	t.Logf("%s: exit %d after %.1f s, nothing left after %.1f s: %s", r.f.ID, said.Code, ended.Seconds(), took.Seconds(), r.says(said))
+}
+
+// clean wants nothing to be left on the run's nodes.
+func (r *rig) clean() {
+	r.T.Helper()
+	if own := r.own(); len(own) > 0 {
+		r.Clean(10*time.Second, own...)
+	}
 }
 
 // began is when the run's controller started; the present time for a run that has

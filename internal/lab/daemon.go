@@ -1,10 +1,13 @@
 package lab
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -65,16 +68,18 @@ func (l *Lab) daemon(node, name string) ([]int, error) {
 // until it answers. What comes up with it counts as the node's own again.
 func (l *Lab) StartDaemon(node, name string) error {
 	s := l.spec()
-	var start, ready []string
+	var start []string
+	var ready func() error
 	switch name {
 	case Dockerd:
 		start = []string{"dockerd", "--config-file", s.Path("docker.json"), "--data-root", s.NodePath(node, "docker")}
-		ready = []string{"docker", "version"}
+		ready = func() error { _, err := l.Exec(node, "docker", "version"); return err }
 	case Slurmd:
 		start = []string{"slurmd", "-D", "-N", node}
-		ready = []string{"sh", "-c", `test "$(sinfo --noheader --format=%T --nodes=` + node + `)" != "down*"`}
+		ready = func() error { return l.accepts(node, "6818") }
 	case Slurmctld:
-		start, ready = []string{"slurmctld", "-D"}, []string{"sh", "-c", "scontrol ping | grep -q UP"}
+		start = []string{"slurmctld", "-D"}
+		ready = func() error { _, err := l.Run("sh", "-c", "scontrol ping | grep -q UP"); return err }
 	default:
 		return fmt.Errorf("start daemon: %q is not one that the lab starts alone", name)
 	}
@@ -89,7 +94,7 @@ func (l *Lab) StartDaemon(node, name string) error {
 	}
 	deadline := time.Now().Add(daemonStart)
 	for {
-		_, err := l.output(where, ready)
+		err := ready()
 		if err == nil {
 			break
 		}
@@ -99,6 +104,21 @@ func (l *Lab) StartDaemon(node, name string) error {
 		time.Sleep(100 * time.Millisecond)
 	}
 	return l.adopt(node)
+}
+
+// accepts says whether something takes connections on a port of a node.
+func (l *Lab) accepts(node, port string) error {
+	i := slices.Index(l.Nodes(), node)
+	if i < 0 {
+		return fmt.Errorf("the lab has no node %q", node)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	c, err := l.Dial(ctx, "tcp", net.JoinHostPort(l.NodeIP(i), port))
+	if err != nil {
+		return err
+	}
+	return c.Close()
 }
 
 // adopt counts the daemons that run on a node now as the node's own.

@@ -27,6 +27,12 @@ const (
 	shimRSS  = "shim, resident"
 )
 
+// bounds are what some figures must not exceed, in milliseconds. The recipe gives
+// programs 30 s between TERM and KILL.
+func bounds() map[string]float64 {
+	return map[string]float64{begun: 200, gone: 31_000}
+}
+
 // limit bounds one run.
 const limit = 2 * time.Minute
 
@@ -59,14 +65,21 @@ func Run(ctx context.Context, n int, out io.Writer) (err error) {
 		}
 	}
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(t, "4 nodes, 2 prefill and 2 decode workers, medians of %d runs\tmedian\tmin\tmax\n", n)
+	fmt.Fprintf(t, "4 nodes, 2 prefill and 2 decode workers, medians of %d runs\tmedian\tmin\tmax\tbound\n", n)
 	for _, k := range []string{started, noticed, begun, gone, planned, agentRSS, shimRSS} {
 		v := slices.Sorted(slices.Values(got[k]))
 		unit := "ms"
 		if k == agentRSS || k == shimRSS {
 			unit = "MB"
 		}
-		fmt.Fprintf(t, "%s\t%.1f %s\t%.1f\t%.1f\n", k, v[len(v)/2], unit, v[0], v[len(v)-1])
+		bound, kept := "", ""
+		if most, ok := bounds()[k]; ok {
+			bound, kept = fmt.Sprintf("%.0f", most), ", kept"
+			if v[len(v)-1] > most {
+				kept = ", NOT KEPT"
+			}
+		}
+		fmt.Fprintf(t, "%s\t%.1f %s\t%.1f\t%.1f\t%s%s\n", k, v[len(v)/2], unit, v[0], v[len(v)-1], bound, kept)
 	}
 	return t.Flush()
 }

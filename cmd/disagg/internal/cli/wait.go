@@ -146,8 +146,11 @@ func (w *waiter) tell(j slurm.Job) {
 		if w.runs.IsZero() {
 			w.runs = now
 		}
-		if now.Sub(w.runs) > unseenFor && !w.logged() && len(j.Nodes) > 0 {
+		switch {
+		case now.Sub(w.runs) > unseenFor && !w.logged() && len(j.Nodes) > 0:
 			text = fmt.Sprintf("job %s runs, but %s", j.ID, w.unseen(j))
+		case now.Sub(w.runs) > silentFor && now.Sub(w.seen) > silentFor:
+			text = fmt.Sprintf("job %s runs, but its controller has said nothing for %s: it may hang; `disagg cancel --now %s` ends it", j.ID, silentFor, w.dir.Path())
 		}
 	}
 	if text != "" && text != w.said {

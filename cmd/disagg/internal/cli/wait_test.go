@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ func TestWaitForARunWhoseLogIsElsewhere(t *testing.T) {
 		{"dead without a log", []string{"RUNNING", "FAILED"}, "", []string{"its job 7 ended: FAILED (ended with an exit code other than 0 (NonZeroExitCode))", "is not here: Slurm writes it on node gpu-04, where runs_dir"}, "runs, but"},
 		{"runs without a log", []string{"RUNNING", "RUNNING", "RUNNING", "FAILED"}, "", []string{"job 7 runs, but its log ", "is not here: Slurm writes it on node gpu-04"}, "waits"},
 		{"waits without a reason yet", []string{"PENDING", "FAILED"}, "", []string{"job 7 waits\n"}, "waits:"},
+		{"a controller that is silent", append(slices.Repeat([]string{"RUNNING"}, 9), "FAILED"), "started\n", []string{"job 7 runs, but its controller has said nothing for 2m0s", "disagg cancel --now "}, "is not here"},
 		{"dead with a log", []string{"RUNNING", "FAILED"}, "bash: bin/disagg: cannot execute binary file: Exec format error\n", []string{"its job 7 ended: FAILED", "  | bash: bin/disagg: cannot execute binary file: Exec format error"}, "is not here"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -113,6 +114,42 @@ func TestFetchRefuses(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(outside); len(left) != 0 {
 		t.Errorf("outside: %v", left)
+	}
+}
+
+// TestStaleFiles: what is older than the point was left by another run.
+func TestStaleFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name string, age time.Duration) {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(`{"completed":5}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(-age)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(globs ...string) string {
+		t.Helper()
+		files, err := listFiles(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return checkFiles(dir, files, globs)
+	}
+	write(pointMark, time.Minute)
+	write("old.json", time.Hour)
+	if got, want := check("*.json"), `it left no file that matches "*.json" in `+dir+" (old.json is older than the point)"; got != want {
+		t.Errorf("a stale file only: %q, want %q", got, want)
+	}
+	if got := check(); !strings.Contains(got, "older than the point") {
+		t.Errorf("without patterns: %q", got)
+	}
+	write("new.json", time.Minute-time.Second)
+	if got := check("*.json"); got != "" {
+		t.Errorf("with a fresh one: %q", got)
 	}
 }
 

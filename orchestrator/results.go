@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/disagg/disagg/internal/redact"
 	"github.com/disagg/disagg/orchestrator/result"
@@ -49,17 +50,28 @@ func listFiles(dir string) ([]result.File, error) {
 }
 
 // checkFiles says what is wrong with a point's files; "": nothing. Each glob must
-// match a file that is not empty; without globs any such file will do.
+// match a file that is not empty; without globs any such file will do. A file that
+// is older than the point is another run's, and counts for nothing.
 func checkFiles(dir string, files []result.File, globs []string) string {
-	if len(globs) == 0 {
-		if slices.ContainsFunc(files, func(f result.File) bool { return f.Bytes > 0 }) {
-			return checkNumbers(dir, files)
+	since := pointBegan(dir)
+	var fresh []result.File
+	old := ""
+	for _, f := range files {
+		if isStale(filepath.Join(dir, filepath.FromSlash(f.Path)), since) {
+			old = fmt.Sprintf(" (%s is older than the point)", f.Path)
+			continue
 		}
-		return fmt.Sprintf("it left no result file that is not empty in %s", dir)
+		fresh = append(fresh, f)
+	}
+	if len(globs) == 0 {
+		if slices.ContainsFunc(fresh, func(f result.File) bool { return f.Bytes > 0 }) {
+			return checkNumbers(dir, fresh)
+		}
+		return fmt.Sprintf("it left no result file that is not empty in %s%s", dir, old)
 	}
 	for _, g := range globs {
 		matched, filled := false, false
-		for _, f := range files {
+		for _, f := range fresh {
 			ok, err := path.Match(g, f.Path)
 			if err != nil {
 				return fmt.Sprintf("the pattern %q of its results is broken: %v", g, err)
@@ -69,12 +81,30 @@ func checkFiles(dir string, files []result.File, globs []string) string {
 		}
 		switch {
 		case !matched:
-			return fmt.Sprintf("it left no file that matches %q in %s", g, dir)
+			return fmt.Sprintf("it left no file that matches %q in %s%s", g, dir, old)
 		case !filled:
 			return fmt.Sprintf("the files that match %q in %s are empty", g, dir)
 		}
 	}
-	return checkNumbers(dir, files)
+	return checkNumbers(dir, fresh)
+}
+
+// clockStep is how coarse the times of files may be on some file systems.
+const clockStep = 2 * time.Second
+
+// pointBegan is when the point's directory was made, by the clock that its files
+// go by; zero: nobody knows.
+func pointBegan(dir string) time.Time {
+	st, err := os.Stat(filepath.Join(dir, pointMark))
+	if err != nil {
+		return time.Time{}
+	}
+	return st.ModTime()
+}
+
+func isStale(file string, since time.Time) bool {
+	st, err := os.Stat(file)
+	return err == nil && !since.IsZero() && st.ModTime().Before(since.Add(-clockStep))
 }
 
 // maxResult bounds a result file that is looked into.

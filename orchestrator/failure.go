@@ -19,6 +19,7 @@ type failure struct {
 	what string
 
 	stage   string
+	worker  string // whose rank the process is; empty: of none
 	process string
 	node    string
 	exit    *deploy.Exit
@@ -138,9 +139,30 @@ func elect(fs []*failure) (cause *failure, rest []*failure) {
 			break
 		}
 	}
+	pick = killedRank(fs, pick)
 	rest = append(rest, fs[:pick]...)
 	rest = append(rest, fs[pick+1:]...)
 	return fs[pick], rest
+}
+
+// rankGap is how much later a rank's death may be reported than the end of the
+// ranks that it took along: they notice at once, and each node reports for itself.
+const rankGap = 5 * time.Second
+
+// killedRank is the rank of a worker that was killed where another rank of the same
+// worker, whose end was reported first, ended by itself: what kills one rank makes
+// the others end, and never the other way round.
+func killedRank(fs []*failure, pick int) int {
+	first := fs[pick]
+	if first.worker == "" || first.exit == nil || first.exit.Signal != "" {
+		return pick
+	}
+	for i, f := range fs {
+		if f.worker == first.worker && f.rank() == first.rank() && f.exit != nil && f.exit.Signal == "SIGKILL" && f.at.Sub(first.at) < rankGap {
+			return i
+		}
+	}
+	return pick
 }
 
 func firstRank(fs []*failure, rank int) int {

@@ -107,10 +107,14 @@ func (r *run) exitFailure(p *proc) *failure {
 	if p.exit.Code == 0 && p.exit.Signal == "" && p.exit.Error == "" {
 		what += ", although it should run until the end"
 	}
-	return &failure{
+	f := &failure{
 		what: what, process: p.ID, node: p.node.name, exit: p.exit, log: p.exitLog, logFile: p.logName,
 		weak: looksLikeTerm(p.exit),
 	}
+	if p.worker != nil {
+		f.worker = p.worker.ID
+	}
+	return f
 }
 
 func (r *run) onGone(p *proc) {

@@ -315,7 +315,9 @@ func decode[T any](body json.RawMessage, use func(T)) {
 	}
 }
 
-// exit tells the controller of the program's end, once.
+// exit tells the controller of the program's end, once. Whether the end was asked
+// for is the shim's to say: a program that died while a stop was on its way to it
+// died by itself.
 func (w *workload) exit(e shim.Exited) {
 	w.a.mu.Lock()
 	ending := w.a.ending || w.a.terminating
@@ -325,7 +327,7 @@ func (w *workload) exit(e shim.Exited) {
 		w.mu.Unlock()
 		return
 	}
-	e.Exit.Asked = e.Exit.Asked || w.asked || ending
+	e.Exit.Asked = e.Exit.Asked || ending
 	w.exited = &e
 	w.mu.Unlock()
 	w.tell(deploy.Event{Kind: deploy.EventExited, Exit: &e.Exit, Log: e.Log, LogBytes: e.LogBytes})
@@ -336,10 +338,10 @@ func (w *workload) finish(why error) {
 	ctx, cancel := context.WithTimeout(context.Background(), removeLimit)
 	defer cancel()
 	w.mu.Lock()
-	unit, ended, known := w.unit, w.ended, w.exited != nil
+	unit, ended, known, asked := w.unit, w.ended, w.exited != nil, w.asked
 	w.mu.Unlock()
 	if !known {
-		w.exit(shim.Exited{Exit: deploy.Exit{Code: -1, Lost: true, Error: "the shim is gone without a report: " + why.Error()}})
+		w.exit(shim.Exited{Exit: deploy.Exit{Code: -1, Lost: true, Asked: asked, Error: "the shim is gone without a report: " + why.Error()}})
 	}
 	left := unit.Remove(ctx)
 	if left == nil && ended != nil && len(ended.Survivors) > 0 {

@@ -1,10 +1,8 @@
 package faults
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -88,43 +86,4 @@ func hasTest(root, name string) error {
 		}
 	}
 	return errors.New("there is no test " + name)
-}
-
-// TestNoCaseIsMissing counts the cases against the collection that they come from,
-// where that is at hand beside the tree.
-func TestNoCaseIsMissing(t *testing.T) {
-	t.Parallel()
-	root, err := lab.ModuleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	have := map[string]int{}
-	for _, c := range Cases() {
-		have[string(c.Area)]++
-	}
-	text, err := os.ReadFile(filepath.Join(root, "..", "shared", "failures.md"))
-	if errors.Is(err, fs.ErrNotExist) {
-		if want := 59; len(Cases()) != want {
-			t.Errorf("%d cases, want %d", len(Cases()), want)
-		}
-		return
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	heading := regexp.MustCompile(`^## \d+\. ([a-z]+) \((\d+)\)$`)
-	sc := bufio.NewScanner(bytes.NewReader(text))
-	for sc.Scan() {
-		m := heading.FindStringSubmatch(sc.Text())
-		if m == nil || have[m[1]] == 0 {
-			continue
-		}
-		if want, _ := strconv.Atoi(m[2]); have[m[1]] != want {
-			t.Errorf("%s has %d cases, the collection %d", m[1], have[m[1]], want)
-		}
-		delete(have, m[1])
-	}
-	for area := range have {
-		t.Errorf("the collection has no %s", area)
-	}
 }

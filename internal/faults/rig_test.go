@@ -182,6 +182,12 @@ func (r *rig) resume(nodes ...string) {
 	_, _ = r.Lab.Run("scontrol", "update", "nodename="+strings.Join(nodes, ","), "state=resume")
 }
 
+// only has the run on these nodes and no others.
+func (r *rig) only(nodes ...string) {
+	others := slices.DeleteFunc(r.Nodes(), func(n string) bool { return slices.Contains(nodes, n) })
+	r.Site(`exclude: [{nodes: "` + strings.Join(others, ",") + `", reason: "the fault is on the others", since: 2026-01-01}]`)
+}
+
 // process is the one process on a node that matches; it fails the test if there
 // is none.
 func (r *rig) process(node, what string, match func(lab.Process) bool) lab.Process {
@@ -477,17 +483,10 @@ func (r *rig) freeze(state string) {
 	r.MustExec(r.T, r.decode, "sh", "-c", script, r.frozen, state)
 }
 
-// route adds or deletes a route by which two nodes of the same job do not reach
-// each other; the controller's is the first, and reaches all.
+// route adds or deletes routes by which the second and the third node do not reach
+// each other; the first reaches both.
 func (r *rig) route(do string) {
-	for i, n := range r.Nodes() {
-		if i == 0 {
-			continue
-		}
-		for j := range r.Nodes() {
-			if j != 0 && j != i {
-				r.MustExec(r.T, n, "ip", "route", do, "blackhole", r.NodeIP(j)+"/32")
-			}
-		}
+	for i := 1; i <= 2; i++ {
+		r.MustExec(r.T, r.Nodes()[i], "ip", "route", do, "blackhole", r.NodeIP(3-i)+"/32")
 	}
 }

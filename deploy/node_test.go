@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -248,6 +249,40 @@ func TestWorkloadLife(t *testing.T) {
 	}
 	if _, err := b.conn.Exec(t.Context(), deploy.ExecRequest{Argv: []string{"true"}}); err == nil {
 		t.Error("a closed connection answers")
+	}
+}
+
+// TestSecondLife: what has ended and is gone may be created again under its name.
+// The log then holds both lives, with a line between them, and its size counts both.
+func TestSecondLife(t *testing.T) {
+	t.Parallel()
+	b := local(t)
+	var sizes []int64
+	for i, says := range []string{"one", "two"} {
+		w := workload(b.s, b.dir, "decode-0.0", "sh", "-c", "echo life "+says+"; exit 3")
+		if _, err := b.conn.Create(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		b.awaitNth(deploy.EventCreated, w.ID, i+1)
+		if err := b.conn.Release(t.Context(), w.ID); err != nil {
+			t.Fatal(err)
+		}
+		e := b.awaitNth(deploy.EventExited, w.ID, i+1)
+		if e.Exit == nil || e.Exit.Code != 3 || len(e.Log) != 1 || e.Log[0] != "life "+says {
+			t.Errorf("life %s ended with %+v, log %q", says, e.Exit, e.Log)
+		}
+		sizes = append(sizes, e.LogBytes)
+		b.awaitNth(deploy.EventGone, w.ID, i+1)
+		if err := b.conn.Stop(t.Context(), w.ID, 0); err != nil {
+			t.Errorf("stop what is gone: %v", err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(b.dir, "logs", "decode-0.0.log"))
+	if err != nil || !regexp.MustCompile(`^life one\n\n\[disagg: decode-0\.0 is started again at \S+Z\]\nlife two\n$`).Match(text) {
+		t.Errorf("log %q, %v", text, err)
+	}
+	if sizes[0] != int64(len("life one\n")) || sizes[1] != int64(len(text)) {
+		t.Errorf("sizes %d, the log has %d bytes", sizes, len(text))
 	}
 }
 

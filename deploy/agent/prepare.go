@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -65,8 +66,9 @@ func (a *agent) containerUser(ctx context.Context, w deploy.Workload) (int, erro
 		Hint: fmt.Sprintf("set container.user to %d or 0", os.Getuid())}
 }
 
-// openLog opens a log to append to it, as the user of this agent.
-func openLog(path string) (*os.File, error) {
+// openLog opens a workload's log to append to it, as the user of this agent. Where
+// the workload has lived before, a line says where its new life begins.
+func openLog(id, path string) (*os.File, error) {
 	if !filepath.IsAbs(path) {
 		return nil, fmt.Errorf("open log: %q is not an absolute path", path)
 	}
@@ -76,6 +78,10 @@ func openLog(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
+	}
+	if st, err := f.Stat(); err == nil && st.Size() > 0 {
+		// A full disk is the program's output's to tell of.
+		_, _ = fmt.Fprintf(f, "\n[disagg: %s is started again at %s]\n", id, time.Now().UTC().Format(time.RFC3339))
 	}
 	return f, nil
 }

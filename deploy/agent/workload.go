@@ -125,7 +125,7 @@ func (w *workload) start(ctx context.Context) (shim.Held, error) {
 	if err != nil {
 		return shim.Held{}, err
 	}
-	log, err := openLog(w.spec.LogPath)
+	log, err := openLog(w.spec.ID, w.spec.LogPath)
 	if err != nil {
 		return shim.Held{}, err
 	}

@@ -117,6 +117,9 @@ func (s *shim) connect(ctx context.Context) error {
 		return fmt.Errorf("get the log file from the agent: %w", err)
 	}
 	s.sink.file = s.log
+	if st, err := s.log.Stat(); err == nil {
+		s.sink.size = st.Size() // an earlier life may have written to it
+	}
 	answer, err := wire.Greet(ctx, c, wire.Hello{Version: s.opts.Version})
 	if err != nil {
 		return fmt.Errorf("greet the agent: %w", err)

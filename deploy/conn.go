@@ -25,7 +25,7 @@ const (
 
 // ErrLost says that a node's agent is gone. What ran on the node ends by its
 // lease.
-var ErrLost = errors.New("connection to the node is lost")
+var ErrLost = errors.New("its agent is out of reach")
 
 // Conn is the controller's connection to the agent on one node.
 type Conn struct {

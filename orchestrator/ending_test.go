@@ -25,9 +25,9 @@ func TestWhyTheSchedulerEndsIt(t *testing.T) {
 		cause   string
 	}{
 		{"somebody asked", JobView{State: JobRunning, Word: "COMPLETING"}, false, result.Cancelled, ExitTerminated,
-			`asked to end by signal "terminated"`},
+			`asked to end by SIGTERM`},
 		{"the time limit", JobView{State: JobRunning, Why: "it reached its time limit (TimeLimit)"}, false, result.Cancelled, ExitTerminated,
-			`asked to end by signal "terminated": it reached its time limit (TimeLimit)`},
+			`asked to end by SIGTERM: it reached its time limit (TimeLimit)`},
 		{"a node is down", JobView{State: JobRunning, Why: "a node it needs is down (NodeDown)", NodeDown: true}, true, result.Failed, ExitWorkload,
 			`the scheduler ends job 42 because of a node: a node it needs is down (NodeDown); not heard of: gpu-02`},
 	} {

@@ -329,19 +329,25 @@ func TestSignals(t *testing.T) {
 		most  time.Duration
 		left  bool // something may be left, and the result says so
 	}{
-		{"Ctrl-C", func(s *scenario) { s.signals <- os.Interrupt }, ExitInterrupted, `asked to end by signal "interrupt"`, 2 * time.Second, false},
-		{"scancel", func(s *scenario) { s.signals <- syscall.SIGTERM }, ExitTerminated, `asked to end by signal "terminated"`, 2 * time.Second, false},
+		{"Ctrl-C", func(s *scenario) { s.signals <- os.Interrupt }, ExitInterrupted, `asked to end by Ctrl-C`, 2 * time.Second, false},
+		{"scancel", func(s *scenario) { s.signals <- syscall.SIGTERM }, ExitTerminated, `asked to end by SIGTERM`, 2 * time.Second, false},
+		{"disagg cancel", func(s *scenario) {
+			if err := s.dir.NoteCancel(rundir.Cancel{User: "ana", Host: "login1"}); err != nil {
+				s.t.Error(err)
+			}
+			s.signals <- syscall.SIGTERM
+		}, ExitTerminated, `asked to end by disagg cancel (ana on login1)`, 2 * time.Second, false},
 		{"scancel that reaches the agents first", func(s *scenario) {
 			s.c.send(deploy.Event{Node: "gpu-02", Kind: deploy.EventTerminating})
 			s.c.nodes["gpu-02"].lose(errors.New("connection closed"))
 			time.Sleep(20 * time.Millisecond)
 			s.signals <- syscall.SIGTERM
-		}, ExitTerminated, `asked to end by signal "terminated"`, 2 * time.Second, true},
+		}, ExitTerminated, `asked to end by SIGTERM`, 2 * time.Second, true},
 		{"scancel that reaches an engine first", func(s *scenario) {
 			s.c.send(deploy.Event{Node: "gpu-02", Workload: "prefill-1.0", Kind: deploy.EventExited, Exit: &deploy.Exit{Code: -1, Signal: "SIGTERM"}})
 			time.Sleep(20 * time.Millisecond)
 			s.signals <- syscall.SIGTERM
-		}, ExitTerminated, `asked to end by signal "terminated"`, 2 * time.Second, false},
+		}, ExitTerminated, `asked to end by SIGTERM`, 2 * time.Second, false},
 		{"the agents' step is cancelled alone", func(s *scenario) {
 			s.c.send(deploy.Event{Node: "gpu-02", Kind: deploy.EventTerminating})
 		}, ExitTerminated, "the agent on node gpu-02 was told to end by somebody else", 2 * time.Second, false},

@@ -306,7 +306,7 @@ func TestLocalStubbornWorkerAndSignal(t *testing.T) {
 	var at time.Time
 	r.during(func() { at = time.Now(); r.signals <- syscall.SIGTERM })
 	res := r.run()
-	r.verdict(res, orchestrator.ExitTerminated, `asked to end by signal "terminated"`)
+	r.verdict(res, orchestrator.ExitTerminated, `asked to end by SIGTERM`)
 	if res.Outcome != result.Cancelled {
 		t.Errorf("outcome %s", res.Outcome)
 	}
@@ -331,7 +331,7 @@ func TestLocalAgentIsKilled(t *testing.T) {
 	})
 	res := r.carryOut()
 	r.verdict(res, orchestrator.ExitWorkload, "node local1 (")
-	r.verdict(res, orchestrator.ExitWorkload, "is lost: connection to the node is lost")
+	r.verdict(res, orchestrator.ExitWorkload, "is lost: its agent is out of reach")
 	if len(res.Leftovers) != 0 || len(res.Looked) != 2 {
 		t.Errorf("leftovers: %+v; looked at %v", res.Leftovers, res.Looked)
 	}

@@ -5,10 +5,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/disagg/disagg/orchestrator/events"
+	"github.com/disagg/disagg/orchestrator/rundir"
 )
 
 // stopState is who asked the run to end, and how urgently.
@@ -49,18 +53,45 @@ func (r *run) onSignal(s os.Signal) {
 		if s == os.Interrupt || s == syscall.SIGINT {
 			code = ExitInterrupted
 		}
-		r.ask(code, fmt.Sprintf("signal %q", s))
+		r.ask(code, signalText(s))
 		if code == ExitTerminated {
 			r.askWhy()
+			r.askWho(signalText(s))
 		}
 	case 2:
-		r.emit(events.Event{Kind: events.Signal, Msg: fmt.Sprintf("signal %q again: stopping without grace; once more leaves at once", s)})
+		r.emit(events.Event{Kind: events.Signal, Msg: signalText(s) + " again: stopping without grace; once more leaves at once"})
 		r.stop.fast = true
 		r.hurry()
 	default:
-		r.emit(events.Event{Kind: events.Signal, Msg: fmt.Sprintf("signal %q for the third time: leaving without waiting", s)})
+		r.emit(events.Event{Kind: events.Signal, Msg: signalText(s) + " for the third time: leaving without waiting"})
 		r.stop.leave = true
 	}
+}
+
+// signalText is a signal as people know it.
+func signalText(s os.Signal) string {
+	n, ok := s.(syscall.Signal)
+	switch {
+	case !ok:
+		return s.String()
+	case n == syscall.SIGINT:
+		return "Ctrl-C"
+	}
+	return unix.SignalName(n)
+}
+
+// askWho names the user of `disagg cancel` in place of the signal, if that is where
+// it came from.
+func (r *run) askWho(signal string) {
+	r.asking++
+	call(r.bg, r, func(context.Context) (*rundir.Cancel, error) { return r.Dir.Cancelled() }, func(c *rundir.Cancel, _ error) {
+		r.asking--
+		if c == nil { // nobody said, or it cannot be read: the signal is what is known
+			return
+		}
+		r.stop.why = strings.Replace(r.stop.why, signal, "disagg cancel ("+c.String()+")", 1)
+		r.emit(events.Event{Kind: events.Signal, Msg: "it was asked to end with disagg cancel by " + c.String()})
+	})
 }
 
 // onCancel is the end of the caller's context.

@@ -10,6 +10,10 @@ import (
 	"time"
 )
 
+// ErrEnded says that the stream ended without a goodbye, as it does when the
+// process at its other end is gone.
+var ErrEnded = errors.New("the connection was closed")
+
 // ErrSilent says that nothing was heard of the other side for too long.
 var ErrSilent = errors.New("no sign of life")
 
@@ -22,7 +26,7 @@ func (b *Bye) Error() string { return "the other side said goodbye: " + b.Reason
 // Run holds the conversation over one stream until the stream or the session
 // ends, and closes the stream. received is what the other side's greeting says
 // it has of this session: what came after that is sent again. The error says
-// why it ended and is never nil: a *Bye, ErrSilent, io.EOF, the cause given to
+// why it ended and is never nil: a *Bye, ErrSilent, ErrEnded, the cause given to
 // Close, or what reading or writing failed with. Only one Run at a time.
 func (s *Session) Run(stream io.ReadWriteCloser, received uint64) error {
 	defer stream.Close()
@@ -86,6 +90,9 @@ func (s *Session) read(r io.Reader, w io.Writer) error {
 		if _, bye := errors.AsType[*Bye](err); bye {
 			// Whether this last word arrives changes nothing for this side.
 			_ = s.writeFrame(w, Frame{Kind: KindBeat, Ack: s.Received()})
+		}
+		if err == io.EOF { // between two frames
+			err = ErrEnded
 		}
 		if err != nil {
 			return err

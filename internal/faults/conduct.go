@@ -46,10 +46,10 @@ func twice() []Fault {
 	return []Fault{
 		{ID: "kill-engine-and-cut", Group: Twice, What: "a worker's engine is killed, and at the same moment the other worker's node loses its network", Codes: []int{7},
 			Cause:   `decode-0\.0 on node\d+ was killed by SIGKILL|node node\d+ is lost`,
-			Printed: `node node9 is lost: connection to the node is lost: no sign of life for 10.629s, and it did not come back for 30s`, Bound: lease + ending, Kept: everything()},
+			Printed: `node node9 is lost: its agent is out of reach: no sign of life for 10.629s, and it did not come back for 30s`, Bound: lease + ending, Kept: everything()},
 		{ID: "kill-agent-and-shim", Group: Twice, What: "agent and shim of a worker are killed together", Codes: []int{7},
 			Cause:   `decode-0\.0 on node\d+ |node node\d+ is lost`,
-			Printed: `node node4 is lost: connection to the node is lost: EOF, and it did not come back for 5s`, Bound: ending, Kept: everything()},
+			Printed: `node node4 is lost: its agent is out of reach: the connection was closed, and it did not come back for 5s`, Bound: ending, Kept: everything()},
 		{ID: "kill-engine-stop-dockerd", Group: Twice, What: "a worker's engine is killed while the container daemon of its node hangs", Codes: []int{7},
 			Cause:   `decode-0\.0 on node\d+ was killed by SIGKILL`,
 			Printed: `decode-0.0 on node7 was killed by SIGKILL`, Bound: lease + ending, Kept: everything(),

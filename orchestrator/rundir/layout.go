@@ -16,6 +16,7 @@ const (
 	SecretsFile   = "env/secrets"
 	ReceiptsFile  = "env/receipts.jsonl"
 	ClaimFile     = "claim.json"
+	CancelFile    = "cancel.json" // who asked for the end, if it was `disagg cancel`
 	EventsFile    = "events.jsonl"
 	PreflightFile = "preflight.json"
 	PreflightDir  = "preflight" // the bundle of what was gathered

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/user"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/disagg/disagg/orchestrator"
 	"github.com/disagg/disagg/orchestrator/result"
@@ -63,6 +65,16 @@ func (a *app) cancel(ctx context.Context, dir *rundir.Dir, now bool) error {
 		_, err := fmt.Fprintf(a.Out, "run %s has ended already: %s\n", dir.ID(), res.Outcome)
 		return err
 	}
+	noteCancel(dir)
+	if err := a.signal(ctx, dir, now); err != nil {
+		_ = os.Remove(dir.Join(rundir.CancelFile)) // nobody was told
+		return err
+	}
+	return nil
+}
+
+// signal tells the run's controller, or its job, to end.
+func (a *app) signal(ctx context.Context, dir *rundir.Dir, now bool) error {
 	sub, err := readSubmission(dir)
 	if err != nil {
 		return err
@@ -86,6 +98,17 @@ func (a *app) cancel(ctx context.Context, dir *rundir.Dir, now bool) error {
 	}
 	_, err = fmt.Fprintf(a.Out, "run %s: job %s asked to end\n", dir.ID(), sub.JobID)
 	return err
+}
+
+// noteCancel leaves word in the run's record of who ends it.
+func noteCancel(dir *rundir.Dir) {
+	c := rundir.Cancel{User: "uid " + strconv.Itoa(os.Getuid()), Time: time.Now()}
+	if u, err := user.Current(); err == nil {
+		c.User = u.Username
+	}
+	c.Host, _ = os.Hostname()
+	// Who may signal and may not write here cancels all the same, unnamed.
+	_ = dir.NoteCancel(c)
 }
 
 // cancelHere signals the controller of a run that was started from a terminal.

@@ -36,7 +36,7 @@ lint: ## golangci-lint with the layer rules
 	./.ci/lint
 
 generate: ## rewrite schemas, generated documents and golden files
-	$(GO) test ./models/... ./preflight/... ./slurm/... ./orchestrator/... ./internal/faults -run 'Schema|Docs|Golden|Generated' -update
+	$(GO) test -short $$(grep -rl 'flag.Bool("update"' --include='*_test.go' . | xargs -n1 dirname | sort -u) -update
 
 bench: build ## measured on the lab: start, readiness, teardown, footprint
 	./internal/lab/setup.sh

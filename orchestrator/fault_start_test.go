@@ -182,7 +182,7 @@ func TestFaultsBeforeServing(t *testing.T) {
 			}
 		}, ExitLaunch, "POST http://10.0.0.1:30000/v1/chat/completions asks for model \"m\": HTTP 404 {\"message\":\"The model `m` does not exist\"} (it serves: m-fp4)", 3 * time.Second, 6 * time.Second},
 		{"200 with an error body", func(s *scenario) { s.router.before = answerChat(`{"error":{"message":"server_selection_failed"}}`) },
-			ExitLaunch, `the answer is an error: HTTP 200 {"error":{"message":"server_selection_failed"}}`, 120 * time.Second, 130 * time.Second},
+			ExitLaunch, `the answer is an error: HTTP 200 {"error":{"message":"server_selection_failed"}}); last line of router "router up"; asked directly, 2 pairs gave tokens: look at the router`, 120 * time.Second, 130 * time.Second},
 		{"200 without choices", func(s *scenario) { s.router.before = answerChat(`{"choices":[]}`) },
 			ExitLaunch, `the answer has no choices: HTTP 200 {"choices":[]}`, 120 * time.Second, 130 * time.Second},
 		{"200 with a page", func(s *scenario) { s.router.before = answerChat(`<html>`) },
@@ -198,7 +198,16 @@ func TestFaultsBeforeServing(t *testing.T) {
 				}
 				return r.URL.Path == chatPath
 			}
-		}, ExitLaunch, "still waiting for tokens from prefill-1 → decode-0: prefill: HTTP 500 KVTransferError; decode: no answer within 40s", 120 * time.Second, 130 * time.Second},
+		}, ExitLaunch, "still waiting for tokens from prefill-1 → decode-0: prefill: HTTP 500 KVTransferError; decode: no answer within 40s; every pair with prefill-1.0 on gpu-02 fails, and no other does", 120 * time.Second, 130 * time.Second},
+		{"the only prefill worker that the router uses hands over no KV", func(s *scenario) {
+			s.router.pairs = s.router.pairs[1:]
+			s.engines["prefill-1"].before = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path == chatPath {
+					<-r.Context().Done()
+				}
+				return r.URL.Path == chatPath
+			}
+		}, ExitLaunch, `a completion through router (no answer within 40s); last line of router "router up"; asked directly: prefill-1 → decode-0: prefill: no answer within 20s; decode: no answer within 20s; every pair with prefill-1.0 on gpu-02 fails, and no other does`, 120 * time.Second, 130 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

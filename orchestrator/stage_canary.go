@@ -2,8 +2,8 @@ package orchestrator
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/disagg/disagg/orchestrator/events"
@@ -13,9 +13,11 @@ import (
 // through every prefill and every decode worker. Only then is the run ready.
 func (r *run) stageCanary(ctx context.Context) error {
 	began := time.Now()
+	where := r.locate(ctx)
 	if err := r.askFront(ctx, &r.answerBefore); err != nil {
-		return err
+		return where.explain(r, err)
 	}
+	where.stop()
 	how, err := r.prove(ctx)
 	if err != nil {
 		return err
@@ -64,10 +66,16 @@ func (r *run) prove(ctx context.Context) (string, error) {
 	case len(ways) == 1:
 		// One way only: the completion at the front went through it.
 		return "the only way, " + ways[0].String(), nil
-	case ways[0].prefill == nil || r.plan.Router == nil || r.plan.Router.Kind == routerSGLang:
+	case r.askable(ways):
 		return r.proveDirectly(ctx, ways)
 	}
 	return r.proveByCounters(ctx)
+}
+
+// askable says that workers can be asked without the router: how it joins prefill
+// and decode is known.
+func (r *run) askable(ways []pair) bool {
+	return ways[0].prefill == nil || r.plan.Router == nil || r.plan.Router.Kind == routerSGLang
 }
 
 // routerSGLang is the router whose way of joining prefill and decode is known.
@@ -76,34 +84,16 @@ const routerSGLang = "sglang"
 // proveDirectly asks every pair for tokens, whatever the router's policy would
 // have picked.
 func (r *run) proveDirectly(ctx context.Context, ways []pair) (string, error) {
-	limit := r.canaryLimit()
-	slots := make(chan struct{}, atOnce)
-	open := map[string]error{}
-	var bad *failure
-	for _, w := range ways {
-		e := r.endsOf(w)
-		open[w.String()] = nil
-		r.poll(ctx, func(ctx context.Context) error {
-			select {
-			case slots <- struct{}{}:
-				defer func() { <-slots }()
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			return r.askPair(ctx, e, limit)
-		}, func(err error) { open[w.String()] = err }, func(err error) {
-			delete(open, w.String())
-			if err != nil && bad == nil {
-				bad = r.pairFailure(w, err)
-			}
-		})
-	}
+	a := r.askWays(ctx, ways, r.canaryLimit())
 	err := r.await(ctx, waiting{
-		done: func() bool { return bad != nil || len(open) == 0 },
-		what: func() string { return "tokens from " + describeOpen(open) },
+		done: func() bool { return a.bad != nil || len(a.open) == 0 },
+		what: func() string { return "tokens from " + describeOpen(a.open) },
 	})
-	if bad != nil {
-		return "", bad
+	if a.bad != nil {
+		return "", a.bad
+	}
+	if f, ok := errors.AsType[*failure](err); ok {
+		a.blame(r, f)
 	}
 	return fmt.Sprintf("%s asked directly", plural(len(ways), "pair")), err
 }
@@ -111,17 +101,4 @@ func (r *run) proveDirectly(ctx context.Context, ways []pair) (string, error) {
 func (r *run) pairFailure(w pair, err error) *failure {
 	head := r.ranks(w.decode)[0]
 	return &failure{what: fmt.Sprintf("no token through %s: %v", w, err), process: head.ID, node: head.node.name, logFile: head.logName}
-}
-
-// describeOpen names what is not proven, with the reason where there is one.
-func describeOpen(open map[string]error) string {
-	var out []string
-	for _, k := range sortedKeys(open) {
-		if err := open[k]; err != nil {
-			out = append(out, err.Error())
-			continue
-		}
-		out = append(out, k)
-	}
-	return strings.Join(out, "; ")
 }

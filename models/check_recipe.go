@@ -52,6 +52,23 @@ func (c *recipeCheck) roles() {
 	case !prefill && !decode:
 		c.doc.Fail("prefill", "there are no workers", hint)
 	}
+	c.restarts()
+}
+
+// restarts refuses restarts of workers that cannot come back, and those that
+// would never happen.
+func (c *recipeCheck) restarts() {
+	for _, role := range []string{RolePrefill, RoleAggregate} {
+		if path := role + ".restarts"; c.doc.Positions.Has(path) {
+			c.doc.FailKey(path, path+": only decode workers can be started again",
+				"remove it; decode.restarts is for decode workers")
+		}
+	}
+	r := c.r
+	if r.Decode == nil || r.Decode.Restarts < 1 || r.Client != nil || r.Evals != nil || c.doc.Failed("client") || c.doc.Failed("evals") {
+		return
+	}
+	c.doc.FailKey("decode.restarts", "decode.restarts is for workers that die while clients run, and the recipe has neither client nor evals", "remove it, or add a client")
 }
 
 func (c *recipeCheck) kvOffload() {

@@ -145,6 +145,9 @@ type Worker struct {
 	BootstrapPort int `json:"bootstrap_port,omitempty"`
 	// HealthPath answers 200 when the worker can serve.
 	HealthPath string `json:"health_path"`
+	// Restarts is how often the worker may be started again when it dies while
+	// clients run.
+	Restarts int `json:"restarts,omitempty"`
 	// Ranks are the processes, rank 0 first.
 	Ranks []Process `json:"ranks"`
 }

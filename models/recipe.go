@@ -110,6 +110,11 @@ type Role struct {
 	// MemFraction is the static memory fraction as written ("0.85"); empty:
 	// the catalog's.
 	MemFraction string `yaml:"mem_fraction,omitempty" is:"share"`
+	// Restarts is how often one decode worker that dies while clients run may be
+	// started again; zero: never, its death ends the run. Decode only, where engine
+	// and KV transfer are known to take a worker back. A point during which it
+	// happened is not ok: its numbers hold no steady state.
+	Restarts int `yaml:"restarts,omitempty" min:"0" max:"3"`
 	// Flags are engine flags, one entry a flag ("--flag value"); a flag that
 	// the catalog also sets replaces the catalog's, and "!--flag" takes one of
 	// the catalog's away.

@@ -165,6 +165,9 @@ func TestRecipeMistakes(t *testing.T) {
 		{"time in words", "time_limit: a day\n", []string{`8:13 time_limit: "a day" is not a duration; write 90s, 45m, 8h, 08:00:00 or 1-00:00:00`}},
 		{"list for a time", "time_limit: [1h]\n", []string{`8:13 time_limit must be one value, not a list`}},
 		{"bad speculative", "speculative: {tokens: -1}\n", []string{`8:23 speculative.tokens must be at least 0, not -1`}},
+		{"restarts that nobody would see", "sweep: [{key: decode.restarts, values: [1]}]\n", []string{`8:41 decode.restarts is for workers that die while clients run, and the recipe has neither client nor evals`}},
+		{"too many restarts", "client: {concurrency: 1}\nsweep: [{key: decode.restarts, values: [1, 3, 4]}]\n", []string{`9:47 decode.restarts must be at most 3, not 4`}},
+		{"prefill that comes back", "client: {concurrency: 1}\nsweep: [{key: prefill.restarts, values: [1]}]\n", []string{`9:42 prefill.restarts: only decode workers can be started again`}},
 		{"a key of a role at the top", "dp_attention: true\n", []string{`8:1 unknown key "dp_attention"; it belongs at prefill.dp_attention or decode.dp_attention or aggregate.dp_attention`}},
 		{"aggregate beside", "aggregate: {workers: 1, tp: 8}\n", []string{`8:1 aggregate cannot stand beside prefill and decode`}},
 		{"axis of an unknown key", "sweep: [{key: prefill.tpp, values: [1]}]\n", []string{`8:15 "prefill.tpp" is not a key of a recipe; did you mean "prefill.tp"?`}},
@@ -209,6 +212,10 @@ func TestRecipeWithoutWorkers(t *testing.T) {
 	}
 	if _, _, err := LoadRecipe("f.yaml", []byte(head+"aggregate: {workers: 1, tp: 1}\n")); err != nil {
 		t.Error(err)
+	}
+	_, _, err := LoadRecipe("f.yaml", []byte(head+"aggregate: {workers: 1, tp: 1, restarts: 1}\nclient: {concurrency: 1}\n"))
+	if d := cmp.Diff([]string{"6:32 aggregate.restarts: only decode workers can be started again"}, places(t, err)); d != "" {
+		t.Error(d)
 	}
 }
 

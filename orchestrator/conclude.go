@@ -60,6 +60,9 @@ func (r *run) summary(left []deploy.Leftovers) result.Result {
 	for _, pt := range r.points {
 		res.Points = append(res.Points, pt.rec)
 	}
+	for _, rs := range r.restarts {
+		res.Restarts = append(res.Restarts, rs.record())
+	}
 	for _, n := range r.nodes {
 		res.Nodes = append(res.Nodes, n.record())
 	}

@@ -26,11 +26,12 @@ const (
 // run goes on stopping.
 func (r *run) diagnose(f *failure) {
 	p := r.procs[f.process]
-	if p == nil || p.node == nil || p.phase == planned {
+	if p == nil || p.node == nil || p.phase == planned || f.read {
 		return
 	}
+	f.read = true
 	r.diagnosing++
-	conn, onNode, here, lines := p.node.conn, p.logPath(), r.Dir.Join(p.logName), f.log
+	conn, onNode, here, lines, from := p.node.conn, p.logPath(), r.Dir.Join(p.logName), f.log, p.logFrom
 	seenHere, lost := !p.node.apart(), p.node.lost
 	program := r.program(p)
 	ctx, cancel := context.WithTimeout(r.bg, diagnoseTime)
@@ -42,7 +43,7 @@ func (r *run) diagnose(f *failure) {
 		full := signature.NewScanner(program)
 		// The node's own view of the file is the whole one; a file that the
 		// controller sees as well serves when the node is gone.
-		if !lost && scanNode(ctx, conn, onNode, full) == nil || seenHere && scanFile(here, full) == nil {
+		if !lost && scanNode(ctx, conn, onNode, from, full) == nil || seenHere && scanFile(here, from, full) == nil {
 			if m := full.Matches(); len(m) > 0 {
 				matches = m
 			}
@@ -73,8 +74,10 @@ func (r *run) program(p *proc) string {
 	return p.Scope
 }
 
-func scanNode(ctx context.Context, conn Node, path string, to io.Writer) error {
-	var off int64
+// scanNode reads a log on its node from an offset on; what is in the middle of a
+// long one is left out.
+func scanNode(ctx context.Context, conn Node, path string, from int64, to io.Writer) error {
+	off := from
 	for {
 		data, size, err := conn.ReadFile(ctx, path, off, diagnoseStep)
 		if err != nil {
@@ -87,7 +90,7 @@ func scanNode(ctx context.Context, conn Node, path string, to io.Writer) error {
 		if len(data) == 0 || off >= size {
 			return nil
 		}
-		if off >= diagnoseEnd && size-off > diagnoseEnd {
+		if off-from >= diagnoseEnd && size-off > diagnoseEnd {
 			off = size - diagnoseEnd
 			if _, err := to.Write([]byte("\n")); err != nil {
 				return err
@@ -96,7 +99,8 @@ func scanNode(ctx context.Context, conn Node, path string, to io.Writer) error {
 	}
 }
 
-func scanFile(path string, to io.Writer) error {
+// scanFile is scanNode for a file that is here.
+func scanFile(path string, from int64, to io.Writer) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -106,7 +110,10 @@ func scanFile(path string, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if info.Size() <= 2*diagnoseEnd {
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return err
+	}
+	if info.Size()-from <= 2*diagnoseEnd {
 		_, err = io.Copy(to, f)
 		return err
 	}

@@ -21,11 +21,13 @@ type failure struct {
 	stage   string
 	worker  string // whose rank the process is; empty: of none
 	process string
+	life    int // of the process
 	node    string
 	exit    *deploy.Exit
 	log     []string
 	logFile string
 	match   *signature.Match
+	read    bool // its log is being read, or was
 
 	// weak failures are what a cancellation looks like from outside: a lost node,
 	// a process that somebody's TERM ended. A signal that comes with them, or an
@@ -91,11 +93,11 @@ func (r *run) fail(f *failure) {
 	}
 }
 
-// known merges a second report about the same process into the first: a call
+// known merges a second report about the same life of a process into the first: a call
 // that failed and the exit that made it fail are one failure.
 func (r *run) known(f *failure) bool {
 	for _, old := range r.failures {
-		if f.process == "" || old.process != f.process {
+		if f.process == "" || old.process != f.process || old.life != f.life {
 			continue
 		}
 		if old.exit == nil && f.exit != nil {

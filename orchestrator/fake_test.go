@@ -58,6 +58,8 @@ type fakeProc struct {
 	node *fakeNode
 	w    deploy.Workload
 
+	logFrom int64 // where this life begins in the log
+
 	mu       sync.Mutex
 	stop     context.CancelCauseFunc
 	done     chan struct{}
@@ -299,7 +301,13 @@ func (n *fakeNode) Create(_ context.Context, w deploy.Workload) (deploy.Receipt,
 	if err := os.MkdirAll(filepath.Dir(w.LogPath), 0o700); err != nil {
 		return deploy.Receipt{}, err
 	}
-	if err := os.WriteFile(w.LogPath, nil, 0o600); err != nil {
+	log, err := os.OpenFile(w.LogPath, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return deploy.Receipt{}, err
+	}
+	info, err := log.Stat()
+	_ = log.Close()
+	if err != nil {
 		return deploy.Receipt{}, err
 	}
 	n.mu.Lock()
@@ -307,7 +315,7 @@ func (n *fakeNode) Create(_ context.Context, w deploy.Workload) (deploy.Receipt,
 	if n.proc[w.ID] != nil {
 		return deploy.Receipt{}, fmt.Errorf("%s exists", w.ID)
 	}
-	n.proc[w.ID] = &fakeProc{cluster: n.cluster, node: n, w: w, done: make(chan struct{})}
+	n.proc[w.ID] = &fakeProc{cluster: n.cluster, node: n, w: w, logFrom: info.Size(), done: make(chan struct{})}
 	n.report(deploy.Event{Workload: w.ID, Kind: deploy.EventCreated})
 	rec := []deploy.ReceiptVar{{Name: "PATH", Value: []byte("/bin")}}
 	for _, e := range w.Env {
@@ -352,11 +360,11 @@ func (n *fakeNode) Release(_ context.Context, id string) error {
 		cancel(nil)
 		data, _ := os.ReadFile(p.w.LogPath)
 		var tail []string
-		if len(data) > 0 {
-			tail = strings.Split(strings.TrimSpace(string(data)), "\n")
+		if text := strings.TrimSpace(string(data[min(p.logFrom, int64(len(data))):])); text != "" {
+			tail = strings.Split(text, "\n")
 		}
 		if !p.silent {
-			n.report(deploy.Event{Workload: id, Kind: deploy.EventExited, Exit: &exit, Log: tail})
+			n.report(deploy.Event{Workload: id, Kind: deploy.EventExited, Exit: &exit, Log: tail, LogBytes: int64(len(data))})
 		}
 		n.remove(id)
 		n.report(deploy.Event{Workload: id, Kind: deploy.EventGone})
@@ -514,6 +522,7 @@ type engine struct {
 }
 
 func (e *engine) run(ctx context.Context, p *fakeProc) deploy.Exit {
+	e.served.Store(0)
 	until := time.Now().Add(e.load)
 	for time.Now().Before(until) {
 		p.log("loading weights")

@@ -81,12 +81,29 @@ func (r *run) await(ctx context.Context, w waiting) error {
 			if w.done() {
 				return nil
 			}
-			return r.outOfTime(w.what())
+			return r.outOfTime(ctx, w.what())
 		}
 	}
 }
 
-func (r *run) outOfTime(what string) *failure {
+// part is a part of a stage that has a time of its own.
+type part struct {
+	name  string
+	began time.Time
+}
+
+type partKey struct{}
+
+// within bounds a part of a stage. What is not done by then is told of the part, by
+// its name.
+func within(ctx context.Context, name string, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithValue(ctx, partKey{}, part{name, time.Now()}), limit)
+}
+
+func (r *run) outOfTime(ctx context.Context, what string) *failure {
+	if p, ok := ctx.Value(partKey{}).(part); ok {
+		return failf("%s did not end within %s: still waiting for %s", p.name, time.Since(p.began).Round(100*time.Millisecond), what)
+	}
 	if r.stage == nil {
 		return failf("out of time waiting for %s", what)
 	}

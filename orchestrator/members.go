@@ -54,12 +54,11 @@ func parseMembers(body []byte) ([]member, error) {
 	return out, nil
 }
 
-// plannedMembers is what the router must list: each worker once, or each of its
+// plannedMembers is what the router must list of workers: each once, or each of its
 // data-parallel ranks where the router tells them apart.
-func (r *run) plannedMembers() []member {
+func (r *run) plannedMembers(workers []*models.Worker) []member {
 	var out []member
-	for i := range r.plan.Workers {
-		w := &r.plan.Workers[i]
+	for _, w := range workers {
 		m := member{URL: r.workerURL(w), Role: routerRole(w.Role), Bootstrap: w.BootstrapPort}
 		if !r.plan.Router.DPAware || w.DP < 2 {
 			out = append(out, m)
@@ -133,12 +132,20 @@ func (r *run) probeMembers(ctx context.Context, url string, planned []member) er
 }
 
 func judgeMembers(url string, a answer, planned []member) error {
+	got, err := readMembers(url, a)
+	if err != nil {
+		return err
+	}
+	return compareMembers(planned, got)
+}
+
+func readMembers(url string, a answer) ([]member, error) {
 	if a.status != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", url, a.text())
+		return nil, fmt.Errorf("GET %s: %s", url, a.text())
 	}
 	got, err := parseMembers(a.body)
 	if err != nil {
-		return fmt.Errorf("GET %s: %w: %s", url, err, a.text())
+		return nil, fmt.Errorf("GET %s: %w: %s", url, err, a.text())
 	}
-	return compareMembers(planned, got)
+	return got, nil
 }

@@ -23,6 +23,8 @@ type point struct {
 	rec    result.Point
 	// incomplete says that the client ended well and its files are not.
 	incomplete bool
+	// disturbed are the workers that were started again while it was measured.
+	disturbed []string
 }
 
 // addPoints makes the list of what must be in the result.
@@ -82,11 +84,23 @@ func (r *run) runPoint(ctx context.Context, pt *point, budget time.Duration) err
 	began := time.Now()
 	pctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
-	err = r.await(pctx, waiting{
-		done: func() bool { return p.ended() },
-		what: func() string { return fmt.Sprintf("%s (last line %q)", p.where(), p.lastLine) },
-	})
+	for {
+		err = r.await(pctx, waiting{
+			done: func() bool { return p.ended() || len(r.broken()) > 0 },
+			what: func() string { return fmt.Sprintf("%s (last line %q)", p.where(), p.lastLine) },
+		})
+		if err != nil || p.ended() {
+			break
+		}
+		// The client goes on meanwhile; its own end is heard of afterwards.
+		if err := r.mend(ctx, pt); err != nil {
+			return err
+		}
+	}
 	took := time.Since(began)
+	if !p.endedAt.IsZero() {
+		took = p.endedAt.Sub(began)
+	}
 	if _, late := errors.AsType[*failure](err); late { // the point's deadline, not the run's
 		note := fmt.Sprintf("%s did not end within %s; its last line is %q", p.where(), took.Round(time.Second), p.lastLine)
 		r.closePoint(pt, result.PointFailed, note, took)
@@ -125,8 +139,10 @@ func (r *run) judgePoint(ctx context.Context, pt *point, took time.Duration, bef
 	case problem != "":
 		pt.incomplete = true
 		r.closePoint(pt, result.PointFailed, p.where()+" exited with code 0, but "+problem, took)
-	case after.none(before):
+	case len(pt.disturbed) == 0 && after.none(before): // a worker that was started again counts anew
 		r.closePoint(pt, result.PointFailed, p.where()+" exited with code 0, but no decode worker generated a token meanwhile", took)
+	case len(pt.disturbed) > 0:
+		r.closePoint(pt, result.PointDisturbed, "its numbers hold no steady state", took)
 	default:
 		r.closePoint(pt, result.PointOK, "", took)
 	}
@@ -134,6 +150,9 @@ func (r *run) judgePoint(ctx context.Context, pt *point, took time.Duration, bef
 }
 
 func (r *run) closePoint(pt *point, status result.PointStatus, note string, took time.Duration) {
+	if len(pt.disturbed) > 0 {
+		note += "; started again meanwhile: " + strings.Join(pt.disturbed, ", ")
+	}
 	pt.rec.Status, pt.rec.Note, pt.rec.Seconds = status, note, took.Seconds()
 	msg := fmt.Sprintf("point %s: %s", pt.rec.Name, status)
 	if note != "" {
@@ -146,12 +165,11 @@ func (r *run) closePoint(pt *point, status result.PointStatus, note string, took
 
 // stopPoint ends a client that had its time.
 func (r *run) stopPoint(ctx context.Context, p *proc) error {
-	p.asked = true
 	grace := r.plan.Budgets.Grace.D()
 	sctx, cancel := context.WithTimeout(ctx, grace+stopSlack)
 	defer cancel()
-	done, conn := false, p.node.conn
-	spawn(sctx, r, func(ctx context.Context) (struct{}, error) { return struct{}{}, conn.Stop(ctx, p.ID, grace) }, func(_ struct{}, err error) {
+	done := false
+	r.askStop(sctx, p, grace, func(err error) {
 		done = true
 		if err != nil {
 			r.warn(p.warning(fmt.Sprintf("%s could not be stopped: %v", p.where(), err)))
@@ -174,7 +192,7 @@ func (r *run) pointsFailure(isEval bool) error {
 			continue
 		}
 		total++
-		if pt.rec.Status == result.PointOK {
+		if pt.rec.Status.Usable() {
 			continue
 		}
 		if first == nil {

@@ -50,6 +50,8 @@ type run struct {
 	stage      *stage
 	stages     []result.Stage
 	points     []*point
+	clients    bool // clients run, or an evaluation
+	restarts   []*restart
 	images     map[string]string
 	imageEnv   map[string][]string // image → names of the variables it sets
 	modelDir   string              // the model's directory on the nodes; empty: none was looked for

@@ -13,9 +13,9 @@ import (
 // engineSGLang is the engine whose servers tell how they were started.
 const engineSGLang = "sglang"
 
-// checkShapes asks the workers for their sizes. The results are labelled with the
+// checkShapes asks workers for their sizes. The results are labelled with the
 // plan's; a server that runs with others would make the label a lie.
-func (r *run) checkShapes(ctx context.Context) error {
+func (r *run) checkShapes(ctx context.Context, workers []*models.Worker) error {
 	if r.plan.Engine != engineSGLang {
 		r.unproven = append(r.unproven, fmt.Sprintf("the sizes of the workers: %s servers do not tell them", r.plan.Engine))
 		return nil
@@ -23,8 +23,7 @@ func (r *run) checkShapes(ctx context.Context) error {
 	answered := 0
 	var silent []string
 	var bad *failure
-	for i := range r.plan.Workers {
-		w := &r.plan.Workers[i]
+	for _, w := range workers {
 		url := r.workerURL(w) + "/get_server_info"
 		spawn(ctx, r, func(ctx context.Context) (answer, error) { return r.get(ctx, url, r.pace.Probe) }, func(a answer, err error) {
 			answered++
@@ -49,7 +48,7 @@ func (r *run) checkShapes(ctx context.Context) error {
 		})
 	}
 	err := r.await(ctx, waiting{
-		done: func() bool { return bad != nil || answered == len(r.plan.Workers) },
+		done: func() bool { return bad != nil || answered == len(workers) },
 		what: func() string { return "workers to tell their sizes" },
 	})
 	if bad != nil {

@@ -21,7 +21,16 @@ func (r *run) stageClient(ctx context.Context) error {
 // stageEval runs the evaluation.
 func (r *run) stageEval(ctx context.Context) error { return r.runPoints(ctx, true) }
 
+// runPoints runs the client's points, or the evaluation. While it does, a decode
+// worker that dies may be started again, if the plan says so.
 func (r *run) runPoints(ctx context.Context, isEval bool) error {
+	r.clients = true
+	err := r.eachPoint(ctx, isEval)
+	r.clients = false
+	return r.giveUp(err)
+}
+
+func (r *run) eachPoint(ctx context.Context, isEval bool) error {
 	budget := r.plan.Budgets.Client.D()
 	if isEval {
 		budget = r.plan.Budgets.Eval.D()
@@ -35,6 +44,9 @@ func (r *run) runPoints(ctx context.Context, isEval bool) error {
 		if err := r.runPoint(ctx, pt, budget); err != nil {
 			return err
 		}
+		if err := r.mend(ctx, nil); err != nil { // what died since the client ended
+			return err
+		}
 		if pt.rec.Status != result.PointOK {
 			if err := r.stillServing(ctx); err != nil {
 				return err
@@ -43,6 +55,9 @@ func (r *run) runPoints(ctx context.Context, isEval bool) error {
 	}
 	if n == 0 {
 		return skip("the plan has none")
+	}
+	if err := r.mend(ctx, nil); err != nil {
+		return err
 	}
 	return r.pointsFailure(isEval)
 }

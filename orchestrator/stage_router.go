@@ -38,7 +38,7 @@ func (r *run) stageRouter(ctx context.Context) error {
 		r.unproven = append(r.unproven, "the router's members: a "+rt.Kind+" router lists none; only the canary shows who takes part")
 		return nil
 	}
-	planned := r.plannedMembers()
+	planned := r.plannedMembers(r.workers())
 	if err := r.until(ctx, p, "the router's workers", func(ctx context.Context) error { return r.probeMembers(ctx, base+rt.MembersPath, planned) }); err != nil {
 		return err
 	}

@@ -21,14 +21,21 @@ type readiness struct {
 	ready  bool
 }
 
-// stageWorkers waits until every worker answers and is the one planned. A worker
-// has time as long as it makes progress, up to the stage's budget; the end of any
-// process ends the wait at once (onExited).
+// stageWorkers waits until every worker answers and is the one planned.
 func (r *run) stageWorkers(ctx context.Context) error {
+	if err := r.serving(ctx, r.workers()); err != nil {
+		return err
+	}
+	return r.checkBootstraps(ctx)
+}
+
+// serving waits until workers answer and are those planned. A worker has time as
+// long as it makes progress, up to the end of ctx; the end of any process ends the
+// wait at once (onExited).
+func (r *run) serving(ctx context.Context, workers []*models.Worker) error {
 	var ws []*readiness
 	var bad *failure
-	for i := range r.plan.Workers {
-		w := &r.plan.Workers[i]
+	for _, w := range workers {
 		s := &readiness{worker: w, head: r.ranks(w)[0]}
 		ws = append(ws, s)
 		base, health := r.workerURL(w), r.workerURL(w)+w.HealthPath
@@ -63,10 +70,7 @@ func (r *run) stageWorkers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.checkBootstraps(ctx); err != nil {
-		return err
-	}
-	return r.checkShapes(ctx)
+	return r.checkShapes(ctx, workers)
 }
 
 // standing finds a worker that has not moved for the budget of one.

@@ -73,6 +73,9 @@ type proc struct {
 
 	exit    *deploy.Exit
 	exitLog []string
+	endedAt time.Time // when its end was heard of
+	life    int       // how often it was started before
+	logFrom int64     // where this life begins in its log
 	// asked says that this run asked for its end.
 	asked bool
 	// mayEnd says that its end is not a failure by itself: clients and evals.
@@ -149,6 +152,15 @@ func (r *run) workerProcs() []*proc {
 		if p.worker != nil {
 			out = append(out, p)
 		}
+	}
+	return out
+}
+
+// workers are all workers of the plan.
+func (r *run) workers() []*models.Worker {
+	out := make([]*models.Worker, len(r.plan.Workers))
+	for i := range r.plan.Workers {
+		out[i] = &r.plan.Workers[i]
 	}
 	return out
 }

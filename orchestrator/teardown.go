@@ -155,20 +155,27 @@ func (r *run) gap(t int) time.Duration {
 
 // stopProc asks a process's node to end it, with what is left of the grace.
 func (r *run) stopProc(p *proc) {
-	p.asked, p.stopping = true, true
+	p.stopping = true
 	p.stops++
 	grace := max(time.Until(r.stop.deadline), 0)
 	if r.stop.fast {
 		grace = 0
 	}
-	conn := p.node.conn
-	spawn(r.stop.ctx, r, func(ctx context.Context) (struct{}, error) { return struct{}{}, conn.Stop(ctx, p.ID, grace) }, func(_ struct{}, err error) {
+	r.askStop(r.stop.ctx, p, grace, func(err error) {
 		p.stops--
 		p.stopping = p.stops > 0
 		if p.stopErr = err; err == nil {
 			p.phase, p.stopping = gone, false
 		}
 	})
+}
+
+// askStop has a process's node end it; then hears how that went, unless ctx is over
+// by then.
+func (r *run) askStop(ctx context.Context, p *proc, grace time.Duration, then func(error)) {
+	p.asked = true
+	conn := p.node.conn
+	spawn(ctx, r, func(ctx context.Context) (struct{}, error) { return struct{}{}, conn.Stop(ctx, p.ID, grace) }, func(_ struct{}, err error) { then(err) })
 }
 
 // hurry asks again, without grace, for everything that has not ended.

@@ -19,6 +19,7 @@ type watcher struct {
 // watched is one HTTP endpoint under watch.
 type watched struct {
 	what   string
+	worker *models.Worker // nil for the router
 	head   *proc
 	ranks  []*proc
 	silent since // since when it does not answer
@@ -67,7 +68,7 @@ func (r *run) startWatch() {
 	r.watchLogs(ctx)
 	for i := range r.plan.Workers {
 		w := &r.plan.Workers[i]
-		s := &watched{what: "worker " + w.ID, ranks: r.ranks(w), decode: w.Role != models.RolePrefill}
+		s := &watched{what: "worker " + w.ID, worker: w, ranks: r.ranks(w), decode: w.Role != models.RolePrefill}
 		s.head = s.ranks[0]
 		r.watch.workers = append(r.watch.workers, s)
 		base, health := r.workerURL(w), r.workerURL(w)+w.HealthPath
@@ -80,7 +81,7 @@ func (r *run) startWatch() {
 		p := r.procs[rt.ID]
 		s := &watched{what: "router", head: p, ranks: []*proc{p}}
 		r.watch.router = s
-		base, planned, ready := r.frontURL(), r.plannedMembers(), r.routerProbe()
+		base, planned, ready := r.frontURL(), r.plannedMembers(r.workers()), r.routerProbe()
 		r.rounds(ctx, r.pace.Watch, func(ctx context.Context) { r.watchHealth(ctx, s, ready) })
 		if listsMembers(rt) {
 			r.rounds(ctx, r.pace.Watch, func(ctx context.Context) { r.watchMembers(ctx, base+rt.MembersPath, planned) })
@@ -109,6 +110,9 @@ func (r *run) rounds(ctx context.Context, every time.Duration, ask func(context.
 func (r *run) watchHealth(ctx context.Context, s *watched, probe func(context.Context) error) {
 	err := probe(ctx)
 	r.post(ctx, func() {
+		if r.restarting(s.worker) != nil {
+			err = nil // it is known to be gone, and what brings it back has a time of its own
+		}
 		s.silent.set(err)
 		silent := s.silent.lasts()
 		still := silent
@@ -150,6 +154,9 @@ func (r *run) watchMembers(ctx context.Context, url string, planned []member) {
 	}
 	err = judgeMembers(url, a, planned)
 	r.post(ctx, func() {
+		if r.mending() {
+			err = nil // the router is right to miss one
+		}
 		m := &r.watch.members
 		m.set(err)
 		if lasts := m.lasts(); lasts >= r.pace.Deaf {

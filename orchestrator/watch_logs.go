@@ -73,6 +73,9 @@ func (w *logWatch) read(ctx context.Context) []signature.Match {
 }
 
 func (r *run) onLogLine(p *proc, m signature.Match) {
+	if r.restarting(p.worker) != nil {
+		return // its death has been explained, and how it starts is watched by others
+	}
 	e := p.event(events.Warning, fmt.Sprintf("%s logs while it serves: %s (%s; the first: %q)", p.where(), m.Meaning, plural(m.Count, "line"), m.Text))
 	e.Detail = map[string]any{"signature": m.ID, "count": m.Count, "line": m.Text, "meaning": m.Meaning, "remedy": m.Remedy}
 	r.warn(e)

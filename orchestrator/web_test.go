@@ -93,7 +93,7 @@ func TestPlannedMembersOfDataParallelRanks(t *testing.T) {
 		{URL: "http://10.0.0.2:8000@0", Role: "decode"},
 		{URL: "http://10.0.0.2:8000@1", Role: "decode"},
 	}
-	if diff := cmp.Diff(want, r.plannedMembers()); diff != "" {
+	if diff := cmp.Diff(want, r.plannedMembers(r.workers())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -82,7 +82,8 @@ func (r *run) onExited(p *proc, e deploy.Event) {
 	if p.exit != nil {
 		return
 	}
-	p.exit, p.exitLog = e.Exit, e.Log
+	p.exit, p.exitLog, p.endedAt = e.Exit, e.Log, time.Now()
+	p.logBytes = max(p.logBytes, e.LogBytes)
 	if p.exit == nil {
 		p.exit = &deploy.Exit{Code: -1, Lost: true, Error: "the node did not say how"}
 	}
@@ -97,7 +98,9 @@ func (r *run) onExited(p *proc, e deploy.Event) {
 		// than its stop.
 		r.warn(p.warning(p.where() + " " + exitText(p.exit) + " before it was stopped"))
 	default:
-		r.fail(r.exitFailure(p))
+		if f := r.exitFailure(p); !r.takeDeath(p, f) {
+			r.fail(f)
+		}
 	}
 }
 
@@ -107,10 +110,14 @@ func (r *run) exitFailure(p *proc) *failure {
 	if p.exit.Code == 0 && p.exit.Signal == "" && p.exit.Error == "" {
 		what += ", although it should run until the end"
 	}
-	f := &failure{
-		what: what, process: p.ID, node: p.node.name, exit: p.exit, log: p.exitLog, logFile: p.logName,
-		weak: looksLikeTerm(p.exit),
-	}
+	f := p.failure(what)
+	f.exit, f.log, f.weak = p.exit, p.exitLog, looksLikeTerm(p.exit)
+	return f
+}
+
+// failure is one of the process in its present life.
+func (p *proc) failure(what string) *failure {
+	f := &failure{what: what, process: p.ID, life: p.life, node: p.node.name, logFile: p.logName}
 	if p.worker != nil {
 		f.worker = p.worker.ID
 	}
@@ -124,6 +131,8 @@ func (r *run) onGone(p *proc) {
 	p.phase = gone
 	r.emit(p.event(events.ProcessGone, p.where()+" is gone"))
 	if p.exit == nil && !p.asked && !p.mayEnd {
-		r.fail(&failure{what: p.where() + " is gone, and nobody said how it ended: it was removed from outside", process: p.ID, node: p.node.name, logFile: p.logName})
+		if f := p.failure(p.where() + " is gone, and nobody said how it ended: it was removed from outside"); !r.takeDeath(p, f) {
+			r.fail(f)
+		}
 	}
 }

@@ -68,6 +68,9 @@ type Engine struct {
 	// different tensor parallel size are known to work. Where every rank
 	// holds the whole KV (mla) they always do.
 	MixedTP []string `yaml:"mixed_tp,omitempty"`
+	// DecodeRestart lists the transfer backends over which a prefill worker is
+	// known to take a decode worker that was started again.
+	DecodeRestart []string `yaml:"decode_restart,omitempty"`
 	// Shell is login where the image sets PATH in its login shell.
 	Shell string `yaml:"shell,omitempty"`
 	// Speculative says that multi-token prediction works; unset: it does not.

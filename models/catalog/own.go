@@ -11,7 +11,7 @@ func (e *Entry) Own(engine string) Engine {
 		}
 		x := p.engine
 		own.Transfer, own.Shell = firstNonZero(x.Transfer, own.Transfer), firstNonZero(x.Shell, own.Shell)
-		own.MixedTP = firstSet(x.MixedTP, own.MixedTP)
+		own.MixedTP, own.DecodeRestart = firstSet(x.MixedTP, own.MixedTP), firstSet(x.DecodeRestart, own.DecodeRestart)
 		if x.Speculative != nil {
 			own.Speculative = x.Speculative
 		}

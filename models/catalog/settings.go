@@ -156,6 +156,17 @@ func (e *Entry) MixedTP(engine, transfer string) bool {
 	return false
 }
 
+// DecodeRestart returns the transfer backends over which a decode worker may be
+// started again while the others run on; none: it is not known of any.
+func (e *Entry) DecodeRestart(engine string) []string {
+	for _, p := range slices.Backward(e.parts[engine]) {
+		if p.engine.DecodeRestart != nil {
+			return p.engine.DecodeRestart
+		}
+	}
+	return nil
+}
+
 // Shell returns how the engine's program is started, as Recipe.Shell.
 func (e *Entry) Shell(engine string) string {
 	shell := ""

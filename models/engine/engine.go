@@ -71,5 +71,6 @@ func Compose(in Input) (Output, []models.FieldError) {
 	default:
 		c.fail("engine", fmt.Sprintf("there is no engine %q; engines: %s", in.Recipe.Engine, strings.Join(Names(), ", ")), "")
 	}
+	c.restarts()
 	return c.out, c.errs
 }

@@ -94,7 +94,7 @@ func completed(x, known catalog.Engine, name string) catalog.Engine {
 	if len(x.Layers) == 0 && x.Speculative == nil {
 		return known
 	}
-	x.MixedTP, x.KVOffload, x.Shell = known.MixedTP, known.KVOffload, known.Shell
+	x.MixedTP, x.DecodeRestart, x.KVOffload, x.Shell = known.MixedTP, known.DecodeRestart, known.KVOffload, known.Shell
 	for _, l := range known.Layers {
 		pd, aggregate := rolesOf(l.When, models.RolePrefill, models.RoleDecode), rolesOf(l.When, models.RoleAggregate)
 		other := rolesOf(l.When, catalog.RoleRouter, catalog.RoleClient)

@@ -36,6 +36,9 @@ const (
 	Canary  Kind = "canary"  // tokens came out; Detail: through whom
 	Point   Kind = "point"   // one client or eval point ended; Detail: name, status
 
+	Restart   Kind = "restart"   // a worker that died while clients run is started again; Detail: worker, why, exit, log, log_file
+	Restarted Kind = "restarted" // tokens came out through it again; Detail: worker, seconds
+
 	Warning     Kind = "warning"
 	Cause       Kind = "cause"       // why the run fails
 	Consequence Kind = "consequence" // what failed because of it

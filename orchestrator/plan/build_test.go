@@ -172,7 +172,7 @@ func TestGoldenPlans(t *testing.T) {
 		{
 			name: "multi-node-decode",
 			recipe: strings.Replace(with(recipeText, "evals:", "  command: [lm_eval, --url, '{url}', --limit, '{limit}']", "  limit: 100"),
-				"decode: {workers: 1, tp: 8}", "decode: {workers: 1, tp: 16, ep: 16, dp_attention: true}", 1),
+				"decode: {workers: 1, tp: 8}", "decode: {workers: 1, tp: 16, ep: 16, dp_attention: true, restarts: 2}", 1),
 			site: siteText,
 		},
 	} {

@@ -123,6 +123,7 @@ func facts(p *models.Plan) (map[fact]string, error) {
 		out[k("health")] = fmt.Sprintf("plan node %d port %d %s", w.Node, w.Port, w.HealthPath)
 		out[k("context length")] = fmt.Sprint(w.ContextLength)
 		out[k("speculative depth")] = fmt.Sprint(w.MTP)
+		out[k("restarts")] = fmt.Sprint(w.Restarts)
 	}
 	if r := p.Router; r != nil {
 		out[fact{process: r.ID, key: "ready"}] = fmt.Sprintf("%s port %d %s", r.Kind, r.Port, r.ReadyPath)

@@ -26,6 +26,7 @@ func TestDiff(t *testing.T) {
 		}, []Change{{Key: "flag --watchdog-timeout", In: []string{"decode-0.0", "prefill-0.0"}, A: "(not set)", B: "3600"}}},
 		{"a flag's value", func(in *Inputs) { in.Recipe.Decode.MemFraction = "0.7" },
 			[]Change{{Key: "flag --mem-fraction-static", In: []string{"decode-0.0"}, A: "0.8", B: "0.7"}}},
+		{"restarts", func(in *Inputs) { in.Recipe.Decode.Restarts = 1 }, []Change{{Key: "restarts", In: []string{"decode-0"}, A: "0", B: "1"}}},
 		{"variables", func(in *Inputs) {
 			in.Recipe.Env = models.EnvMap{"NCCL_DEBUG": {Value: ""}}
 			in.Recipe.Forward = []string{"HF_TOKEN"}
@@ -116,7 +117,7 @@ func TestSplitArgv(t *testing.T) {
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	in := inputs(t)
-	parse(t, &in, with(recipeText, "timeouts: {router: 2m}"), with(siteText, "timeouts: {router: 3m}"))
+	parse(t, &in, strings.Replace(with(recipeText, "timeouts: {router: 2m}"), "decode: {", "decode: {restarts: 1, ", 1), with(siteText, "timeouts: {router: 3m}"))
 	rows := Explain(build(t, in).Plan)
 	at := map[string]int{}
 	for i, r := range rows {
@@ -131,6 +132,7 @@ func TestExplain(t *testing.T) {
 	for _, want := range []Row{
 		{Key: "timeouts.router", Value: "2m0s", From: "recipe:recipe.yaml:14", Over: []string{"site:site.yaml:8=3m0s", "default=5m0s"}},
 		{Key: "prefill.tp", Value: "8", From: "recipe:recipe.yaml:7"},
+		{Key: "decode.restarts", Value: "1", From: "recipe:recipe.yaml:8"},
 		{Key: "gpus_per_node", Value: "8", From: "site:site.yaml:4"},
 		{Key: "flag:decode:--mem-fraction-static", Value: "0.8", From: "catalog:small-moe.yaml:13"},
 		{Key: "scenario", Value: "fixed", From: "default"},

@@ -149,6 +149,9 @@ func (b *builder) roleSettings() {
 		if role.BootstrapPort > 0 {
 			b.note(at("bootstrap_port"), strconv.Itoa(role.BootstrapPort), fromDefault, given("bootstrap_port", number(role.BootstrapPort)))
 		}
+		if role.Restarts > 0 {
+			b.note(at("restarts"), strconv.Itoa(role.Restarts), fromDefault, given("restarts", number(role.Restarts)))
+		}
 		dp := ""
 		if z.dp {
 			dp = "true"

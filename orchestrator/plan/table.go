@@ -84,6 +84,9 @@ func workersLine(p *models.Plan) string {
 		if w.MTP > 0 {
 			s += fmt.Sprintf(" MTP%d", w.MTP)
 		}
+		if w.Restarts > 0 {
+			s += fmt.Sprintf(" (restarts: %d)", w.Restarts)
+		}
 		if count[s] == 0 {
 			shapes = append(shapes, s)
 		}

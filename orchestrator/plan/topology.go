@@ -18,6 +18,7 @@ type size struct {
 	shares     bool
 	tp, pp, ep int
 	dp         bool
+	restarts   int // of one worker
 }
 
 // mostGPUs bounds a run, so that a typing error is a message and not a full
@@ -39,7 +40,7 @@ func (b *builder) recipeSizes() []size {
 			continue
 		}
 		s := size{role: of.name, workers: of.role.Workers, nodes: of.role.Nodes,
-			tp: of.role.TP, pp: max(1, of.role.PP), ep: max(1, of.role.EP), dp: bool(of.role.DPAttention)}
+			tp: of.role.TP, pp: max(1, of.role.PP), ep: max(1, of.role.EP), dp: bool(of.role.DPAttention), restarts: of.role.Restarts}
 		// Zero nodes written out means: no nodes of its own.
 		s.shares = s.nodes == 0 && b.in.RecipePos.Has(of.name+".nodes")
 		out = append(out, s)
@@ -168,7 +169,7 @@ func (l *layout) add(s size, node, span, per int) {
 	for len(l.free) < node+span {
 		l.free = append(l.free, 0)
 	}
-	w := models.Worker{Role: s.role, TP: s.tp, PP: s.pp, EP: s.ep, DP: 1, Node: node}
+	w := models.Worker{Role: s.role, TP: s.tp, PP: s.pp, EP: s.ep, DP: 1, Node: node, Restarts: s.restarts}
 	if s.dp {
 		w.DP = s.tp
 	}

@@ -52,7 +52,10 @@ type Result struct {
 	// Points are the requested client points and the evaluation, each of them,
 	// whatever became of it.
 	Points []Point `json:"points,omitempty"`
-	Nodes  []Node  `json:"nodes,omitempty"`
+	// Restarts are the workers that died while clients ran and were started again,
+	// as the recipe allows.
+	Restarts []Restart `json:"restarts,omitempty"`
+	Nodes    []Node    `json:"nodes,omitempty"`
 
 	// Config and Topology are the plan's, never derived again from an environment.
 	Config   Config          `json:"config"`
@@ -129,7 +132,17 @@ const (
 	PointOK      PointStatus = "ok"
 	PointFailed  PointStatus = "failed"
 	PointMissing PointStatus = "missing" // never ran, or broke off
+	// PointDisturbed is a point that would be ok, but a worker was started again
+	// while it was measured. The run goes well all the same, because the recipe
+	// asked for that; the point does not, because for some of its time there was
+	// less to measure than was planned, and its requests met errors: its numbers
+	// hold no steady state. Whoever asks for "ok" does not get them.
+	PointDisturbed PointStatus = "disturbed"
 )
+
+// Usable says that a point came to its end and left results, whatever they are
+// worth.
+func (s PointStatus) Usable() bool { return s == PointOK || s == PointDisturbed }
 
 // Point is one client point, or the evaluation.
 type Point struct {
@@ -140,6 +153,18 @@ type Point struct {
 	Seconds     float64     `json:"seconds,omitempty"`
 	Files       []File      `json:"files,omitempty"`
 	Note        string      `json:"note,omitempty"`
+}
+
+// Restart is one time that a worker which had died was started again.
+type Restart struct {
+	Worker string `json:"worker"`
+	// Point is what was measured meanwhile; empty: nothing was.
+	Point string `json:"point,omitempty"`
+	// Death is why: the end of the rank that explains the others'.
+	Death Failure `json:"death"`
+	// Seconds are those from the death until tokens came out through the worker
+	// again; nil: they did not.
+	Seconds *float64 `json:"seconds,omitempty"`
 }
 
 // File is one result file, relative to the run directory.

@@ -67,13 +67,33 @@ func (b *Builder) add(e events.Event) {
 			b.sum.Trouble = e.Msg
 		}
 	case events.Diagnosis:
-		if b.sum.Diagnosis == "" {
-			b.sum.Diagnosis, b.sum.Remedy = e.Msg, text(e, "remedy")
+		b.explain(e)
+	case events.Restart:
+		b.sum.Restarts = append(b.sum.Restarts, Restart{Worker: text(e, "worker"), Process: e.Process, Why: text(e, "why")})
+	case events.Restarted:
+		for i := range b.sum.Restarts {
+			if took, ok := e.Detail["seconds"].(float64); ok && b.sum.Restarts[i].Worker == text(e, "worker") && b.sum.Restarts[i].Seconds == nil {
+				b.sum.Restarts[i].Seconds = &took
+			}
 		}
 	case events.Teardown:
 		b.ending = true
 	}
 	b.addProcess(e)
+}
+
+// explain takes what a log line says of a process that died: of one whose worker is
+// started again, or of the trouble.
+func (b *Builder) explain(e events.Event) {
+	for i := range b.sum.Restarts {
+		if x := &b.sum.Restarts[i]; b.sum.Trouble == "" && x.Process == e.Process && x.Meaning == "" {
+			x.Meaning = text(e, "meaning")
+			return
+		}
+	}
+	if b.sum.Diagnosis == "" {
+		b.sum.Diagnosis, b.sum.Remedy = e.Msg, text(e, "remedy")
+	}
 }
 
 func (b *Builder) endStage(e events.Event) {
@@ -100,7 +120,8 @@ func (b *Builder) endStage(e events.Event) {
 }
 
 // addProcess follows the processes. An event that says less than is known already
-// (a program that was quicker than the news of its start) changes nothing.
+// (a program that was quicker than the news of its start) changes nothing; but what
+// is created after it has ended lives anew.
 func (b *Builder) addProcess(e events.Event) {
 	order := []string{"created", "running", "ready", "exited", "gone"}
 	to := map[events.Kind]string{
@@ -112,6 +133,9 @@ func (b *Builder) addProcess(e events.Event) {
 		return
 	}
 	p := b.process(e)
+	if e.Kind == events.ProcessCreated && (p.State == "exited" || p.State == "gone") {
+		*p = procState{Process: Process{ID: p.ID, Node: p.Node, Log: p.Log}}
+	}
 	if slices.Index(order, to) > slices.Index(order, p.State) {
 		p.State, p.at = to, e.Time
 	}
@@ -140,7 +164,7 @@ func (b *Builder) process(e events.Event) *procState {
 // Summary tells how the run is going. res is nil while it has none.
 func (b *Builder) Summary(res *result.Result, now time.Time) Summary {
 	s := b.sum
-	s.Stages = slices.Clone(b.sum.Stages)
+	s.Stages, s.Restarts = slices.Clone(b.sum.Stages), slices.Clone(b.sum.Restarts)
 	s.State = b.state(res, now)
 	for _, p := range b.procs {
 		v := p.Process
@@ -185,6 +209,14 @@ func (s *Summary) end(res *result.Result) {
 	s.Points = nil
 	for _, p := range res.Points {
 		s.Points = append(s.Points, Point{Name: p.Name, Status: string(p.Status), Note: p.Note})
+	}
+	s.Restarts = nil
+	for _, x := range res.Restarts {
+		r := Restart{Worker: x.Worker, Process: x.Death.Process, Why: x.Death.What, Seconds: x.Seconds}
+		if x.Death.Diagnosis != nil {
+			r.Meaning = x.Death.Diagnosis.Meaning
+		}
+		s.Restarts = append(s.Restarts, r)
 	}
 	s.Trouble, s.Diagnosis, s.Remedy = "", "", ""
 	if c := res.Cause; c != nil {

@@ -43,7 +43,10 @@ type Summary struct {
 	Nodes     []Node    `json:"nodes,omitempty"`
 	Processes []Process `json:"processes,omitempty"`
 	Points    []Point   `json:"points,omitempty"`
-	Warnings  []string  `json:"warnings,omitempty"`
+	// Restarts are the workers that died while clients ran and are, or were,
+	// started again.
+	Restarts []Restart `json:"restarts,omitempty"`
+	Warnings []string  `json:"warnings,omitempty"`
 	// Trouble is why the run is ending, or ended, badly; empty: it is not.
 	Trouble string `json:"trouble,omitempty"`
 	// Diagnosis explains the trouble, where a log line did.
@@ -81,6 +84,19 @@ type Process struct {
 	RSSBytes int64         `json:"rss_bytes,omitempty"`
 	LastLine string        `json:"last_line,omitempty"`
 	Exit     string        `json:"exit,omitempty"` // how it ended
+}
+
+// Restart is one time that a worker which had died was started again.
+type Restart struct {
+	Worker string `json:"worker"`
+	// Process is the rank that died, Why says how; Meaning explains it, where a log
+	// line did.
+	Process string `json:"process"`
+	Why     string `json:"why"`
+	Meaning string `json:"meaning,omitempty"`
+	// Seconds are those from the death until tokens came out again; nil: they have
+	// not yet, or never did.
+	Seconds *float64 `json:"seconds,omitempty"`
 }
 
 // Point is one client point, or the evaluation, that has ended.

@@ -101,6 +101,43 @@ func TestProcessesNeverGoBack(t *testing.T) {
 	}
 }
 
+// TestRestartedWorker: a worker that died and is started again lives anew, and the
+// explanation of its death is not that of a trouble.
+func TestRestartedWorker(t *testing.T) {
+	t.Parallel()
+	took := 31.5
+	log := append(story(),
+		at(20, events.Event{Kind: events.ProcessReady, Process: "prefill-0.0", Node: "gpu-01"}),
+		at(30, events.Event{Kind: events.ProcessExited, Process: "prefill-0.0", Node: "gpu-01", Msg: "prefill-0.0 on gpu-01 was killed by SIGKILL"}),
+		at(30, events.Event{Kind: events.Restart, Process: "prefill-0.0", Node: "gpu-01", Msg: "worker prefill-0 is started again", Detail: map[string]any{"worker": "prefill-0", "why": "prefill-0.0 on gpu-01 was killed by SIGKILL"}}),
+		at(31, events.Event{Kind: events.Diagnosis, Process: "prefill-0.0", Msg: "prefill-0.0 on gpu-01: out of memory", Detail: map[string]any{"meaning": "out of memory", "remedy": "less"}}),
+		at(32, events.Event{Kind: events.ProcessGone, Process: "prefill-0.0", Node: "gpu-01"}),
+	)
+	s := Of(log, nil, start.Add(33*time.Second))
+	want := []Restart{{Worker: "prefill-0", Process: "prefill-0.0", Why: "prefill-0.0 on gpu-01 was killed by SIGKILL", Meaning: "out of memory"}}
+	if diff := cmp.Diff(want, s.Restarts); diff != "" || s.Trouble != "" || s.Diagnosis != "" || s.Processes[0].State != "gone" {
+		t.Errorf("while it is down: %+v\n(-want +got):\n%s", s, diff)
+	}
+	log = append(log,
+		at(33, events.Event{Kind: events.ProcessEnv, Process: "prefill-0.0", Node: "gpu-01"}),
+		at(33, events.Event{Kind: events.ProcessCreated, Process: "prefill-0.0", Node: "gpu-01"}),
+		at(34, events.Event{Kind: events.ProcessStarted, Process: "prefill-0.0", Node: "gpu-01", Detail: map[string]any{"log": "logs/prefill-0.0.gpu-01.log"}}),
+		at(61, events.Event{Kind: events.Restarted, Process: "prefill-0.0", Detail: map[string]any{"worker": "prefill-0", "seconds": took}}),
+	)
+	want[0].Seconds = &took
+	s = Of(log, nil, start.Add(64*time.Second))
+	if diff := cmp.Diff(want, s.Restarts); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]Process{{ID: "prefill-0.0", Node: "gpu-01", State: "running", Since: 30 * time.Second, Log: "logs/prefill-0.0.gpu-01.log"}}, s.Processes); diff != "" {
+		t.Errorf("processes (-want +got):\n%s", diff)
+	}
+	res := &result.Result{Run: "x", Restarts: []result.Restart{{Worker: "prefill-0", Seconds: &took, Death: result.Failure{Process: "prefill-0.0", What: want[0].Why, Diagnosis: &result.Diagnosis{Meaning: "out of memory"}}}}}
+	if diff := cmp.Diff(want, Of(log, res, start).Restarts); diff != "" {
+		t.Errorf("from the result (-want +got):\n%s", diff)
+	}
+}
+
 func TestResultHasTheLastWord(t *testing.T) {
 	t.Parallel()
 	seven := 7

@@ -108,6 +108,8 @@ func TestJudge(t *testing.T) {
 		"all points": {run, ok("c8", "c16"), Job{}, State{Colour: Green, Word: "ok"}},
 		"a point is missing": {run, ok("c8"), Job{Known: true, Ended: true, Word: "COMPLETED"},
 			State{Colour: Red, Word: "missing", Missing: []string{"c16"}, Why: "points without a result: c16", ExitCode: 8}},
+		"a point was disturbed": {run, &result.Result{Outcome: result.OK, Points: []result.Point{{Name: "c8", Status: result.PointDisturbed}, {Name: "c16", Status: result.PointOK}}}, Job{},
+			State{Colour: Red, Word: "missing", Missing: []string{"c8"}, Why: "points without a result: c8 (disturbed: a worker was started again)", ExitCode: 8}},
 		"a point failed": {run, &result.Result{Outcome: result.Failed, ExitCode: 7, Cause: &result.Failure{What: "client.c16 exited with code 1"},
 			Points: []result.Point{{Name: "c8", Status: result.PointOK}, {Name: "c16", Status: result.PointFailed}}}, Job{},
 			State{Colour: Red, Word: "failed", Missing: []string{"c16"}, Why: "client.c16 exited with code 1", ExitCode: 7}},

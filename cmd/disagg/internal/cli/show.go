@@ -62,9 +62,9 @@ func (p *eventPrinter) paint(k events.Kind) string {
 	switch k {
 	case events.StageFailed, events.Cause, events.NodeLost, events.Leftover:
 		return "\x1b[31m"
-	case events.Warning, events.Consequence, events.StageSkipped, events.Signal:
+	case events.Warning, events.Consequence, events.StageSkipped, events.Signal, events.Restart:
 		return "\x1b[33m"
-	case events.StageDone, events.Canary, events.RunFinished:
+	case events.StageDone, events.Canary, events.RunFinished, events.Restarted:
 		return "\x1b[32m"
 	}
 	return ""
@@ -114,6 +114,15 @@ func writeResult(w io.Writer, dir *rundir.Dir, r *result.Result) error {
 			fmt.Fprintf(b, "  %s", p.Note)
 		}
 		b.WriteByte('\n')
+	}
+	for _, x := range r.Restarts {
+		fmt.Fprintf(b, "restart of %s\n", restartLine(x.Worker, x.Death.What, x.Seconds))
+		if d := x.Death.Diagnosis; d != nil {
+			fmt.Fprintf(b, "  meaning: %s\n  remedy:  %s\n", d.Meaning, d.Remedy)
+		}
+		if x.Death.LogFile != "" {
+			fmt.Fprintf(b, "  log: %s\n", x.Death.LogFile)
+		}
 	}
 	for _, u := range r.Unproven {
 		fmt.Fprintf(b, "not proven: %s\n", u)

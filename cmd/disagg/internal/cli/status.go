@@ -135,6 +135,12 @@ func writeSummary(out io.Writer, dir *rundir.Dir, s status.Summary) error {
 	if s.Diagnosis != "" {
 		fmt.Fprintf(w, "meaning\t%s\nremedy\t%s\n", s.Diagnosis, s.Remedy)
 	}
+	for _, x := range s.Restarts {
+		fmt.Fprintf(w, "restart\t%s\n", restartLine(x.Worker, x.Why, x.Seconds))
+		if x.Meaning != "" {
+			fmt.Fprintf(w, "\t%s\n", x.Meaning)
+		}
+	}
 	for _, warning := range s.Warnings {
 		fmt.Fprintf(w, "warning\t%s\n", warning)
 	}
@@ -158,6 +164,15 @@ func writeSummary(out io.Writer, dir *rundir.Dir, s status.Summary) error {
 		}
 	}
 	return w.Flush()
+}
+
+// restartLine says in one line that a worker was started again, why, and what came
+// of it.
+func restartLine(worker, why string, seconds *float64) string {
+	if seconds == nil {
+		return fmt.Sprintf("%s, because %s: no tokens came out through it again", worker, why)
+	}
+	return fmt.Sprintf("%s, because %s: tokens came out through it again after %.1f s", worker, why, *seconds)
 }
 
 // cut shortens a line for a table.

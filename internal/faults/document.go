@@ -25,9 +25,18 @@ KILL, on a busy machine. A recipe with a longer ` + "`timeouts.grace`" + ` adds 
   come back. An agent's end of standard input, and a closed socket, count at once.
 - A worker that does not answer counts as deaf after a minute in which its log does
   not move either. ` + "`deaf: warn`" + ` in the site file makes that a warning.
-- A worker that died is not started again: the peers of its KV connections, the
-  router's circuit breakers and the measurement itself all know of the death, and a
-  number from such a run would be worth nothing. The run ends, and says why.
+- A worker that died is not started again unless the recipe asks for it: the peers of
+  its KV connections, the router's circuit breakers and the measurement itself all
+  know of the death, and a number from such a run would be worth nothing. The run
+  ends, and says why.
+- With ` + "`decode: {restarts: 1}`" + ` a decode worker that dies while clients run is started
+  again that often, where it is known that the others take it back: on SGLang, over
+  Mooncake or MoRI. All its ranks are stopped and started anew, under the budgets of
+  their first start; the router must list it as healthy, and tokens must come out
+  through it. Clients go on meanwhile and meet errors. The point that was measured is
+  *disturbed*, never ok; result, warnings and status say which worker died, why, and
+  for how long it was away. If it does not come back, its death is the cause of the
+  run's end.
 - "nobody looked" is never "nothing is left": where a node cannot be looked at, the
   run says so, names the command that looks, and does not end with 0.
 `

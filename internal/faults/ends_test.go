@@ -159,6 +159,7 @@ func programTrials() map[string]trial {
 			p := r.rank("decode-0.1")
 			r.Signal(p.node, p.pid, "KILL")
 		}},
+		"restart-decode":  restartDecode(),
 		"launcher-leaves": {faulty: "reparent:role=decode;orphan:role=decode"},
 		"ignores-term":    {faulty: stubborn, do: letGo},
 		"frozen": {blind: true, do: func(r *rig) {

@@ -238,8 +238,10 @@ func twoTrials() map[string]trial {
 	cutPrefill := cut(prefillNode, 0)
 	hung := daemon(lab.Dockerd, syscall.SIGSTOP)
 	return map[string]trial{
-		"kill-engine-and-cut":      {do: after(cutPrefill.do, signals("KILL", engine)), heal: cutPrefill.heal},
-		"kill-agent-and-shim":      {do: after(signals("KILL", agent), signals("KILL", shim))},
+		"kill-engine-and-cut": {do: after(cutPrefill.do, signals("KILL", engine)), heal: cutPrefill.heal},
+		"kill-agent-and-shim": {do: func(r *rig) {
+			r.MustExec(r.T, r.decode, "kill", "-KILL", fmt.Sprint(r.agentPID(r.decode)), fmt.Sprint(r.shimPID()))
+		}},
 		"kill-engine-stop-dockerd": {do: after(hung, signals("KILL", engine)), heal: continued(lab.Dockerd), blind: true},
 		"kill-controller-in-teardown": {faulty: "ignore-term:role=prefill", recipe: longGrace, do: func(r *rig) {
 			r.Signal(r.decode, r.enginePID, "KILL")

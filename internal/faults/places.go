@@ -4,7 +4,8 @@ import "time"
 
 func network() []Fault {
 	return []Fault{
-		{ID: "cut-5s", Group: Network, What: "a worker's node without network for 5 s", Codes: []int{0}, Kept: everything()},
+		{ID: "cut-5s", Group: Network, What: "a worker's node without network for 5 s", Codes: []int{0}, Kept: everything(),
+			Note: "what was under way may fail; what the client makes of it is its own affair"},
 		{ID: "cut-40s", Group: Network, What: "a worker's node without network for 40 s, which is as long as the lease", Codes: []int{0, 7},
 			Cause:   `node node\d+ is lost|client\.`,
 			Printed: `node node11 is lost: its agent is out of reach: no sign of life for 10.769s, and it did not come back for 30s`, Bound: lease + ending, Kept: everything(),

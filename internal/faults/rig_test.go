@@ -57,7 +57,14 @@ type trial struct {
 
 // paced goes on with small loads until the file go is in its result directory.
 const paced = `client:
-  command: [sh, -c, "until [ -e $2/go ]; do standin load --url $0 --model $1 --concurrency 2 --requests 4 --timeout 60 --output $2/load.json || exit 1; sleep 0.2; done; rm $2/go", "{url}", "{model}", "{result_dir}"]
+  command: [sh, -c, "while :; do standin load --url $0 --model $1 --concurrency 2 --requests 4 --timeout 60 --output $2/load.json || exit 1; [ -e $2/go ] && break; sleep 0.2; done; rm $2/go", "{url}", "{model}", "{result_dir}"]
+  concurrency: 2
+  results: [load.json]
+`
+
+// patient is such a client whose last load alone must succeed.
+const patient = `client:
+  command: [sh, -c, "until [ -e $2/go ]; do standin load --url $0 --model $1 --concurrency 2 --requests 4 --timeout 60 --output $2/load.json; sleep 0.2; done; rm $2/go; standin load --url $0 --model $1 --concurrency 2 --requests 4 --timeout 60 --output $2/load.json", "{url}", "{model}", "{result_dir}"]
   concurrency: 2
   results: [load.json]
 `

@@ -210,6 +210,13 @@ func cut(node func(*rig) string, d time.Duration) trial {
 	return t
 }
 
+// cutBriefly is a cut that only requests suffer from.
+func cutBriefly() trial {
+	t := cut(decodeNode, 5*time.Second)
+	t.recipe = patient
+	return t
+}
+
 // powerOff powers a node off.
 func powerOff(node func(*rig) string) trial {
 	return trial{
@@ -256,7 +263,7 @@ func emptied(r *rig) {
 
 func placeTrials() map[string]trial {
 	return map[string]trial{
-		"cut-5s":                     cut(decodeNode, 5*time.Second),
+		"cut-5s":                     cutBriefly(),
 		"cut-40s":                    cut(decodeNode, 40*time.Second),
 		"cut-for-ever":               cut(decodeNode, 0),
 		"cut-controllers-node":       cut(controllersNode, 0),

@@ -455,6 +455,10 @@ func judgeGID(v *View) []Finding {
 			out = append(out, unknown(or(n.Name, "port"), "its GIDs were not read: the kernel's files did not answer in time", "look what keeps the node from answering, then check again", evidence(src, lines...)))
 			continue
 		}
+		if !ok && slices.ContainsFunc(n.GIDs, func(g parse.GID) bool { return g.Type == "" && !g.Empty() && !g.LinkLocal() }) {
+			out = append(out, unknown(or(n.Name, "port"), "the types of its GIDs were not read", "look what keeps the node from answering, then check again", evidence("cat "+sysIB+"/"+n.Name+"/ports/1/gid_attrs/types/*", lines...)))
+			continue
+		}
 		if !ok {
 			out = append(out, fail(or(n.Name, "port"), "no routable RoCE v2 GID", "one with an IPv4 address on every rail", "give the rail's interface its IPv4 address: the GID follows from it", evidence(src, lines...)))
 			continue

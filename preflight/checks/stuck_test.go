@@ -41,4 +41,12 @@ func TestGIDsNotRead(t *testing.T) {
 	if got := of(); got != Unknown {
 		t.Errorf("its GID hung: %s, want unknown", got)
 	}
+	f.Files[port1+"/gids/1"] = f.Files[port0+"/gids/1"]
+	if got := of(); got != Unknown {
+		t.Errorf("nobody read of what type its GID is: %s, want unknown", got)
+	}
+	f.Files[port1+"/gid_attrs/types/1"] = facts.File{Data: "IB/RoCE v1"}
+	if got := of(); got != Fail {
+		t.Errorf("its GID is of the old type: %s, want fail", got)
+	}
 }

@@ -291,6 +291,51 @@ func TestLocalWorkerIsKilledWhileServing(t *testing.T) {
 	}
 }
 
+// TestLocalWorkerIsStartedAgain goes through a real agent and real shims: the old
+// life's last word comes before the new one begins.
+func TestLocalWorkerIsStartedAgain(t *testing.T) {
+	r := newReal(t, 1, 2, "")
+	for i := range r.plan.Workers {
+		w := &r.plan.Workers[i]
+		w.Ranks[0].Env = append(w.Ranks[0].Env, models.EnvVar{Name: "STANDIN_KV_SECONDS", Value: "2", Origin: "test"})
+		if w.Role == models.RoleDecode {
+			w.Restarts = 1
+		}
+	}
+	pt := &r.plan.Client.Points[0]
+	url := pt.Argv[slices.Index(pt.Argv, "--url")+1]
+	pt.Argv = []string{"sh", "-c", `until [ -e "$2/go" ]; do "$0" standin load --url "$1" --model m --concurrency 2 --requests 8 --osl 4 --output "$2/load.json"; done`,
+		pt.Argv[0], url, "@{result.dir}"}
+	r.seal()
+	go func() {
+		for r.event(events.ProcessStarted, "client.c4") == nil {
+			time.Sleep(20 * time.Millisecond)
+		}
+		pid, _ := r.event(events.ProcessStarted, "decode-1.0").Detail["pid"].(float64)
+		if err := syscall.Kill(int(pid), syscall.SIGKILL); err != nil {
+			t.Errorf("kill %v: %v", pid, err)
+		}
+		for r.event(events.Restarted, "decode-1.0") == nil && r.event(events.Teardown, "") == nil {
+			time.Sleep(20 * time.Millisecond)
+		}
+		if err := os.WriteFile(r.dir.Join("results/c4/go"), nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}()
+	res := r.run()
+	if res.Outcome != result.OK || len(res.Restarts) != 1 || res.Points[0].Status != result.PointDisturbed {
+		t.Fatalf("cause %+v, restarts %+v, points %+v", res.Cause, res.Restarts, res.Points)
+	}
+	x := res.Restarts[0]
+	if x.Worker != "decode-1" || x.Seconds == nil || x.Death.What != "decode-1.0 on local2 was killed by SIGKILL" || x.Point != "c4" {
+		t.Errorf("restart %+v", x)
+	}
+	log, err := os.ReadFile(r.dir.Join("logs/decode-1.0.local2.log"))
+	if n := strings.Count(string(log), "[disagg: decode-1.0 is started again at "); err != nil || n != 1 {
+		t.Errorf("the log says %d times that a new life begins: %s, %v", n, log, err)
+	}
+}
+
 func TestLocalKVThatNeverArrives(t *testing.T) {
 	r := newReal(t, 2, 1, "")
 	// One of the two prefill workers takes requests and hands nothing over.

@@ -170,7 +170,7 @@ func writeSummary(out io.Writer, dir *rundir.Dir, s status.Summary) error {
 // of it.
 func restartLine(worker, why string, seconds *float64) string {
 	if seconds == nil {
-		return fmt.Sprintf("%s, because %s: no tokens came out through it again", worker, why)
+		return fmt.Sprintf("%s, because %s: no tokens have come out through it since", worker, why)
 	}
 	return fmt.Sprintf("%s, because %s: tokens came out through it again after %.1f s", worker, why, *seconds)
 }

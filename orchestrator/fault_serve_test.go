@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/disagg/disagg/deploy"
 	"github.com/disagg/disagg/models"
@@ -317,6 +319,72 @@ func TestSecondLookAtALostNode(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTheDiskIsFull: a run whose directory takes nothing any more ends.
+func TestTheDiskIsFull(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScenario(t, 1, 1)
+		s.slow()
+		var room func()
+		s.during(5*time.Second, func() { room = diskFull(t, s.dir.Join(rundir.EventsFile)) })
+		var once sync.Once // what is kept for the record is free by now
+		s.c.nodes["gpu-02"].onStop = func(context.Context, string) error { once.Do(room); return nil }
+		res := s.start()
+		s.verdict(res, ExitCollect, "the run directory cannot be written to for 30s, so results would be lost: write event log: ")
+		s.took(res, 35*time.Second, 75*time.Second)
+	})
+}
+
+// TestTheDiskIsFullForAMoment: one whose disk has room again in time goes on.
+func TestTheDiskIsFullForAMoment(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScenario(t, 1, 1)
+		s.during(5*time.Second, func() {
+			room := diskFull(t, s.dir.Join(rundir.EventsFile))
+			time.Sleep(14 * time.Second)
+			room()
+		})
+		if res := s.start(); res.Outcome != result.OK {
+			t.Errorf("cause: %+v", res.Cause)
+		}
+	})
+}
+
+// diskFull makes every write to an open file fail as on a full disk, until room is
+// called.
+func diskFull(t *testing.T, path string) (room func()) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Error(err)
+		return func() {}
+	}
+	defer full.Close()
+	fds, _ := filepath.Glob("/proc/self/fd/*")
+	for _, name := range fds {
+		if at, err := os.Readlink(name); err != nil || at != path {
+			continue
+		}
+		fd, err := strconv.Atoi(filepath.Base(name))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		kept, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err == nil {
+			err = unix.Dup3(int(full.Fd()), fd, unix.O_CLOEXEC)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return func() {
+			if err := errors.Join(unix.Dup3(kept, fd, unix.O_CLOEXEC), unix.Close(kept)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	t.Errorf("nobody has %s open", path)
+	return func() {}
 }
 
 func TestSignals(t *testing.T) {

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/disagg/disagg/orchestrator/events"
@@ -134,8 +135,19 @@ func (r *run) beat() {
 		r.lastAlive = time.Now()
 		r.emit(events.Event{Kind: events.Alive, Msg: "alive"})
 	}
+	r.watchDisk()
 	if !r.Deadline.IsZero() && !r.stop.asked() && !r.stop.begun && time.Now().After(r.Deadline.Add(-r.stopTime())) {
 		r.onDeadline()
+	}
+}
+
+// watchDisk ends a run whose directory cannot be written to: its results and logs
+// would be lost, and the GPU time with them.
+func (r *run) watchDisk() {
+	r.unwritable.set(r.out.Err())
+	if lasts := r.unwritable.lasts(); lasts >= r.pace.Unwritable && !r.stop.begun && !r.unwritable.told {
+		r.unwritable.told = true
+		r.fail(&failure{code: ExitCollect, what: fmt.Sprintf("the run directory cannot be written to for %s, so results would be lost: %v; make room, or set another runs_dir in the site", lasts.Round(time.Second), r.unwritable.err)})
 	}
 }
 

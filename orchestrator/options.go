@@ -68,6 +68,9 @@ type Pace struct {
 	// Look bounds the search for leftovers; default 10 s. Ports and memory may be
 	// free only some seconds after their process.
 	Look time.Duration
+	// Unwritable is how long writing to the run directory may fail; default 30 s.
+	// Somebody may be making room.
+	Unwritable time.Duration
 	// Visible is how long a file written on another node may take to be seen on a
 	// network file system; default 5 s.
 	Visible time.Duration
@@ -89,6 +92,7 @@ func (p Pace) filled() Pace {
 	def(&p.Stall, 3*time.Minute)
 	def(&p.Scheduler, 15*time.Second)
 	def(&p.Look, 10*time.Second)
+	def(&p.Unwritable, 30*time.Second)
 	def(&p.Visible, 5*time.Second)
 	return p
 }

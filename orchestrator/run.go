@@ -69,6 +69,7 @@ type run struct {
 	lastWaiting  string
 	waitingSince time.Time
 	lastAlive    time.Time
+	unwritable   since // since when events cannot be written
 	scheduler    schedulerWatch
 	watch        watcher
 }

@@ -30,9 +30,9 @@ func network() []Fault {
 func disks() []Fault {
 	return []Fault{
 		{ID: "run-disk-full", Group: Disk, What: "the file system of the run directory is full while the client runs", Codes: []int{7, 8},
-			Cause:   `client\.c2 on node\d+ `,
-			Printed: `client.c2 on node8 exited with code 1`, Bound: ending, Kept: everything(),
-			Note: "engines go on, what they print is counted as lost; a reserve in the run directory holds the result"},
+			Cause:   `client\.c2 on node\d+ |the run directory cannot be written to for \d+s`,
+			Printed: `client.c2 on node8 exited with code 1`, Bound: 45*time.Second + ending, Kept: everything(),
+			Note: "engines go on, what they print is counted as lost; where the client does not fail of it, the run ends after 30 s; a reserve in the run directory holds the result"},
 		{ID: "run-disk-full-at-start", Group: Disk, What: "the file system of run directories is full when a run is submitted", Codes: []int{1},
 			Cause:   `no space left on device`,
 			Printed: `write …/runs/dsr1-20260301T101500Z-3f2a91/plan.json: no space left on device`, Bound: ending},

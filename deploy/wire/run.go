@@ -91,7 +91,7 @@ func (s *Session) read(r io.Reader, w io.Writer) error {
 			// Whether this last word arrives changes nothing for this side.
 			_ = s.writeFrame(w, Frame{Kind: KindBeat, Ack: s.Received()})
 		}
-		if err == io.EOF { // between two frames
+		if errors.Is(err, io.EOF) { // between two frames
 			err = ErrEnded
 		}
 		if err != nil {

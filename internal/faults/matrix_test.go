@@ -128,6 +128,7 @@ func TestMatrix(t *testing.T) {
 			t.Errorf("nobody knows how to do %s", f.ID)
 			continue
 		}
+		var turn sync.Mutex
 		for i := range n {
 			name := f.ID
 			if i > 0 {
@@ -139,6 +140,10 @@ func TestMatrix(t *testing.T) {
 					t.Parallel()
 					q.enter(ticket)
 					defer q.leave()
+				}
+				if tr.single {
+					turn.Lock()
+					defer turn.Unlock()
 				}
 				newRig(t, f, tr).try()
 			})

@@ -34,6 +34,8 @@ type rig struct {
 type trial struct {
 	// alone: nothing else may run on the lab meanwhile.
 	alone bool
+	// single: it may not be done twice at once, because it harms a place of its own.
+	single bool
 	// recipe are further keys of the recipe; faulty what the stand-ins do wrong.
 	recipe, faulty string
 	// prefill and decode are the roles; empty: one worker over one node each.

@@ -270,10 +270,10 @@ func placeTrials() map[string]trial {
 		"power-off-worker":           powerOff(decodeNode),
 		"power-off-controllers-node": powerOff(controllersNode),
 		"run-disk-full": {
-			set: onSmallDisk("full"), do: after(fill, pause(3*time.Second)), heal: emptied,
+			single: true, set: onSmallDisk("full"), do: after(fill, pause(3*time.Second)), heal: emptied,
 		},
 		"run-disk-full-at-start": {
-			set: onSmallDisk("full-at-start"), early: fill, heal: emptied,
+			single: true, set: onSmallDisk("full-at-start"), early: fill, heal: emptied,
 			start: func(r *rig) func() world.Said {
 				return func() world.Said { return r.Disagg("submit", "recipe.yaml") }
 			},
@@ -295,6 +295,7 @@ func storeFull() trial {
 		return filepath.Join(r.Dir, "..", "..", "nodes", node, "docker", "containers")
 	}
 	return trial{
+		single: true,
 		early: func(r *rig) {
 			node = r.Nodes()[len(r.Nodes())-1]
 			r.MustExec(r.T, node, "mount", "-t", "tmpfs", "-o", "size=4k,nr_inodes=8", "tmpfs", store(r))

@@ -31,6 +31,7 @@ const (
 	ClassProgram        Class = "program"     // the program cannot be started
 	ClassUnknown        Class = "unknown-workload"
 	ClassLeftover       Class = "leftover" // something could not be ended
+	ClassEnding         Class = "ending"   // the agent was told to end, and starts nothing any more
 
 	ClassSSHUnreachable Class = "ssh-unreachable" // no such name, no route
 	ClassSSHRefused     Class = "ssh-refused"     // nothing listens there

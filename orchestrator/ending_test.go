@@ -52,6 +52,42 @@ func TestWhyTheSchedulerEndsIt(t *testing.T) {
 	}
 }
 
+// TestScancelWhileContainersAreCreated: the agents are told first, and their answers
+// come before their own word. That is no fault of a container.
+func TestScancelWhileContainersAreCreated(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		signal bool // else the agents' step alone is cancelled
+		cause  string
+	}{
+		{"the job", true, "asked to end by SIGTERM"},
+		{"the agents' step", false, "the agent on node gpu-02 was told to end by somebody else"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newScenario(t, 1, 1)
+				s.c.nodes["gpu-02"].onCreate = func(*deploy.Workload) error {
+					go func() {
+						time.Sleep(50 * time.Millisecond)
+						s.c.send(deploy.Event{Node: "gpu-02", Kind: deploy.EventTerminating})
+						if tc.signal {
+							s.signals <- syscall.SIGTERM
+						}
+					}()
+					return &deploy.Fault{Class: deploy.ClassEnding, Msg: "create decode-0.0: this agent is ending"}
+				}
+				s.c.nodes["gpu-01"].onStop = func(ctx context.Context, _ string) error { pause(ctx, time.Second); return nil }
+				res := s.start()
+				s.verdict(res, ExitTerminated, tc.cause)
+				if res.Outcome != result.Cancelled || res.Cause.Stage != "launch" {
+					t.Errorf("outcome %s, cause %+v; want it cancelled in launch", res.Outcome, res.Cause)
+				}
+			})
+		})
+	}
+}
+
 // TestKillComes: when the agents are told to end too, the scheduler's KILL
 // follows, and everything is written down before it, whatever does not end.
 func TestKillComes(t *testing.T) {

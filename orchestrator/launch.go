@@ -50,6 +50,10 @@ func (r *run) createOne(ctx context.Context, p *proc, w deploy.Workload, failed 
 		p.inCall = false
 		switch {
 		case ctx.Err() != nil:
+		case deploy.ClassOf(err) == deploy.ClassEnding:
+			// The answer came before the agent's own word, which takes another way.
+			r.onTerminating(p.node)
+			failed(errHalted)
 		case err != nil:
 			failed(&failure{what: fmt.Sprintf("%s could not be created: %v", p.where(), err), process: p.ID, node: p.node.name, logFile: p.logName, weak: p.node.lost})
 		default:

@@ -23,11 +23,18 @@ func (r *run) onNode(e deploy.Event) {
 		n.detached = false
 		r.emit(events.Event{Kind: events.Warning, Node: n.name, Msg: fmt.Sprintf("node %s is heard of again", n.where())})
 	case deploy.EventTerminating:
-		n.ended = true
-		r.killComes()
-		if r.stop.begun {
-			return
-		}
+		r.onTerminating(n)
+	}
+}
+
+// onTerminating takes the news that somebody else ends a node's agent.
+func (r *run) onTerminating(n *node) {
+	if n.ended {
+		return
+	}
+	n.ended = true
+	r.killComes()
+	if !r.stop.begun {
 		r.fail(&failure{what: fmt.Sprintf("the agent on node %s was told to end by somebody else (scancel, a stopped step, the time limit) and is stopping its processes", n.where()), node: n.name, weak: true, ended: true})
 	}
 }

@@ -111,7 +111,11 @@ func (r *run) runProbe(ctx context.Context, p *proc, args []string, stdin []byte
 	}
 	conn := p.node.conn
 	err = r.startProbe(ctx, conn, w)
+	ending := deploy.ClassOf(err) == deploy.ClassEnding
 	r.post(r.bg, func() {
+		if ending {
+			r.onTerminating(p.node)
+		}
 		p.inCall = false
 		p.phase = max(p.phase, running)
 	})

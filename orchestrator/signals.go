@@ -111,6 +111,9 @@ func (r *run) ask(code ExitCode, why string) {
 		r.stop.after = r.stop.after || !f.weak && !f.late
 	}
 	r.stop.code, r.stop.why, r.stop.at, r.stop.stage = code, why, time.Now(), r.stageName()
+	if len(r.failures) > 0 && !r.stop.after && r.stop.during != nil {
+		r.stop.stage = r.stop.during.name // the agents heard of it before this process did
+	}
 	r.emit(events.Event{Kind: events.Signal, Msg: "asked to end by " + why + ": stopping gracefully; a second signal skips the grace, a third leaves at once"})
 }
 

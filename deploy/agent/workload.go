@@ -60,7 +60,7 @@ func (a *agent) create(ctx context.Context, spec deploy.Workload) (deploy.Receip
 	held, err := w.start(ctx)
 	if err != nil {
 		w.abandon(context.WithoutCancel(ctx))
-		return deploy.Receipt{}, fmt.Errorf("create %s: %w", spec.ID, err)
+		return deploy.Receipt{}, a.creationError(spec.ID, err)
 	}
 	w.announce()
 	return held.Receipt, nil
@@ -91,6 +91,28 @@ func (w *workload) tell(e deploy.Event) {
 	w.a.emit(e)
 }
 
+// errEnding says that a workload is not created because the agent is to end.
+func errEnding(id string) error {
+	return &deploy.Fault{Class: deploy.ClassEnding, Msg: fmt.Sprintf("create %s: this agent is ending", id)}
+}
+
+// creationError is why a workload could not be created. While the agent is to end,
+// that is the reason whatever went wrong: Slurm's TERM reaches the container command
+// too.
+func (a *agent) creationError(id string, err error) error {
+	if a.toEnd() {
+		return errEnding(id)
+	}
+	return fmt.Errorf("create %s: %w", id, err)
+}
+
+// toEnd says that the agent stops what it has started, and starts nothing more.
+func (a *agent) toEnd() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ending || a.terminating
+}
+
 // admit lists a new workload.
 func (a *agent) admit(w *workload) error {
 	if w.spec.RunID != a.boot.RunID {
@@ -101,8 +123,8 @@ func (a *agent) admit(w *workload) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ending {
-		return fmt.Errorf("create %s: this agent is ending", w.spec.ID)
+	if a.ending || a.terminating {
+		return errEnding(w.spec.ID)
 	}
 	if old := a.workloads[w.spec.ID]; old != nil {
 		select {
@@ -319,9 +341,7 @@ func decode[T any](body json.RawMessage, use func(T)) {
 // for is the shim's to say: a program that died while a stop was on its way to it
 // died by itself.
 func (w *workload) exit(e shim.Exited) {
-	w.a.mu.Lock()
-	ending := w.a.ending || w.a.terminating
-	w.a.mu.Unlock()
+	ending := w.a.toEnd()
 	w.mu.Lock()
 	if w.exited != nil {
 		w.mu.Unlock()

@@ -3,7 +3,9 @@ package orchestrator
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -132,7 +134,8 @@ func secretsIn(dir string, files []result.File, red *redact.Redactor) []string {
 }
 
 // checkNumbers looks into JSON results for what serving benchmarks write, and
-// refuses runs in which nothing, or not nearly everything, was served.
+// refuses runs in which nothing, or not nearly everything, was served. A result that
+// is cut off is none.
 func checkNumbers(dir string, files []result.File) string {
 	for _, f := range files {
 		if f.Bytes > maxResult || path.Ext(f.Path) != ".json" && path.Ext(f.Path) != ".jsonl" {
@@ -153,8 +156,23 @@ func checkNumbers(dir string, files []result.File) string {
 				break
 			}
 		}
+		if cutOff(data) {
+			return fmt.Sprintf("its result %s is cut off: the JSON in it does not end", f.Path)
+		}
 	}
 	return ""
+}
+
+// cutOff says that the last of the JSON values in data breaks off. What is no JSON,
+// or another dialect of it (NaN), is not judged.
+func cutOff(data []byte) bool {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	for {
+		var v json.RawMessage
+		if err := dec.Decode(&v); err != nil {
+			return errors.Is(err, io.ErrUnexpectedEOF)
+		}
+	}
 }
 
 func checkSummary(data []byte) string {

@@ -55,6 +55,31 @@ func TestCleanup(t *testing.T) {
 	w.Clean(5 * time.Second)
 }
 
+// TestCleanupOfARunThatGoesOn: it is left alone, and nobody is told that it was
+// cleaned.
+func TestCleanupOfARunThatGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ssh := w.SSH()
+	w.Site(fmt.Sprintf("ssh: {identity: [%s], known_hosts: [%s]}", ssh.Identity, ssh.KnownHosts))
+	w.Want(w.Disagg("submit", w.Recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", world.Endless)), 0)
+	w.ClientRuns()
+	run := filepath.Base(w.Newest())
+	s := w.Disagg("cleanup", run, "--yes")
+	w.Want(s, 9)
+	if !strings.Contains(s.Out, "run "+run+" is still led there") || !strings.Contains(s.Err, "disagg cancel "+w.RunPath()) {
+		t.Errorf("it says\n%s%s", s.Out, s.Err)
+	}
+	w.Want(w.Disagg("cancel", run), 0)
+	s = w.Disagg("wait", run)
+	w.Want(s, 143)
+	if !strings.Contains(s.Err+s.Out, "asked to end by disagg cancel") {
+		t.Errorf("the cleanup did something to the run:\n%s%s", s.Out, s.Err)
+	}
+	w.Want(w.Disagg("cleanup", run), 0)
+	w.Clean(5 * time.Second)
+}
+
 // alive are those of some containers that a node still has.
 func alive(w *world.World, node string, ids ...string) []string {
 	w.T.Helper()

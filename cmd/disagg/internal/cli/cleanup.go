@@ -41,7 +41,7 @@ run that is still led. Nothing of anybody else is touched.
 With RUN its nodes are looked at, by ssh unless it ran on this host; --jobid goes
 through an allocation of yours instead. Without RUN name the nodes; then every run
 of yours counts. The exit code is 9 when something is left, or could not be looked
-for.`,
+for, and when RUN itself is still led: then nothing was cleaned.`,
 		Args:              atMostOneRun,
 		ValidArgsFunction: f.complete(a),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,7 +53,8 @@ for.`,
 			if err != nil {
 				return err
 			}
-			if t.dir != nil && f.yes {
+			lives := t.dir != nil && slices.ContainsFunc(found, nodeReaped.led)
+			if t.dir != nil && f.yes && !lives {
 				if err := t.dir.RemoveSecrets(); err != nil {
 					return err
 				}
@@ -61,7 +62,10 @@ for.`,
 			if err := a.printReaped(found, f.yes); err != nil {
 				return err
 			}
-			if slices.ContainsFunc(found, nodeReaped.left) {
+			if lives {
+				fmt.Fprintf(a.Err, "the run goes on; end it with: disagg cancel %s\n", t.dir.Path())
+			}
+			if lives || slices.ContainsFunc(found, nodeReaped.left) {
 				return exitWith(orchestrator.ExitLeftovers)
 			}
 			return nil
@@ -189,6 +193,11 @@ func (n nodeReaped) left() bool {
 		return true
 	}
 	return slices.ContainsFunc(n.Runs, func(r deploy.Remains) bool { return r.Led == 0 && !r.Removed && !r.Empty() || len(r.Stuck) > 0 })
+}
+
+// led says that somebody leads a run there.
+func (n nodeReaped) led() bool {
+	return slices.ContainsFunc(n.Runs, func(r deploy.Remains) bool { return r.Led != 0 })
 }
 
 // reap looks at every node at once; one that does not answer costs its own time

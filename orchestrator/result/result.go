@@ -194,9 +194,24 @@ func Read(path string) (*Result, error) {
 	}
 	var r Result
 	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, fmt.Errorf("read result %s: %w", path, err)
+		return nil, fmt.Errorf("read result %s: %w; events.jsonl beside it says how the run went", path, err)
+	}
+	if !r.sound() {
+		return nil, fmt.Errorf("read result %s: it is none: outcome %q with exit code %d; events.jsonl beside it says how the run went", path, r.Outcome, r.ExitCode)
 	}
 	return &r, nil
+}
+
+// sound says that outcome and exit code are there and agree: nobody may take a file
+// that was emptied or edited for success.
+func (r *Result) sound() bool {
+	switch r.Outcome {
+	case OK:
+		return r.ExitCode == 0
+	case Failed, Cancelled:
+		return r.ExitCode != 0
+	}
+	return false
 }
 
 // Encode gives the file's bytes.

@@ -57,6 +57,28 @@ func TestReadWhatIsNotThere(t *testing.T) {
 	}
 }
 
+// TestReadWhatIsNoResult: a file that was emptied or edited is not taken for success.
+func TestReadWhatIsNoResult(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "result.json")
+	for text, sound := range map[string]bool{
+		`{}`:                                 false,
+		`{"outcome":"fine"}`:                 false,
+		`{"outcome":"ok","exit_code":7}`:     false,
+		`{"outcome":"failed"}`:               false,
+		`{"outcome":"cancelled"}`:            false,
+		`{"outcome":"ok","exit_code":0}`:     true,
+		`{"outcome":"failed","exit_code":7}`: true,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(path); (err == nil) != sound || err != nil && !strings.Contains(err.Error(), "it is none") {
+			t.Errorf("Read of %s = %v", text, err)
+		}
+	}
+}
+
 // TestConfigIsThePlans: what labels the results comes from the plan, whatever
 // variables the processes were given or lack.
 func TestConfigIsThePlans(t *testing.T) {

@@ -113,7 +113,7 @@ func (a Allocation) Check(n Need) error {
 	note(len(a.Nodes) < n.Nodes, plural(len(a.Nodes), "node"), plural(n.Nodes, "node"))
 	note(a.GPUsPerNode >= 0 && a.GPUsPerNode < n.GPUsPerNode, plural(a.GPUsPerNode, "GPU")+" a node", plural(n.GPUsPerNode, "GPU")+" a node")
 	left := a.TimeLeft
-	note(left.Known && !left.Unlimited && left.Left < n.Time, minutes(left.Left)+" left", minutes(n.Time))
+	note(left.Known && !left.Unlimited && left.Left < n.Time, minutes(left.Left)+" left", minutes(n.Time+time.Minute-1))
 	if len(has) == 0 {
 		return nil
 	}

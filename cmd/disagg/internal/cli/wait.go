@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/disagg/disagg/orchestrator"
@@ -209,7 +211,7 @@ func (w *waiter) noResult(j slurm.Job) error {
 	err := fmt.Errorf("run %s has no result; its job %s ended: %s", w.dir.ID(), j.ID, how)
 	// The job is over and never took them.
 	err = errors.Join(err, w.dir.RemoveSecrets())
-	out, rerr := tailFile(w.dir.Join(render.ErrorName), 10)
+	out, rerr := lastWords(w.dir.Join(render.ErrorName))
 	err = errors.Join(err, rerr)
 	for _, l := range out {
 		err = fmt.Errorf("%w\n  | %s", err, l)
@@ -218,4 +220,21 @@ func (w *waiter) noResult(j slurm.Job) error {
 		err = fmt.Errorf("%w\n%s", err, w.unseen(j))
 	}
 	return orchestrator.WithCode(code, fmt.Errorf("%w\n`disagg cleanup %s` looks for what it left", err, w.dir.Path()))
+}
+
+// lastWords are the lines of the controller's log that say why it ended: the last
+// ones, or those with which the report of a crash begins, whose end says nothing.
+func lastWords(path string) ([]string, error) {
+	const most = 10
+	lines, err := tailFile(path, tailBlock)
+	if err != nil {
+		return nil, err
+	}
+	crash := slices.IndexFunc(lines, func(l string) bool {
+		return slices.ContainsFunc([]string{"panic: ", "fatal error: ", "SIGQUIT: "}, func(p string) bool { return strings.HasPrefix(l, p) })
+	})
+	if crash >= 0 {
+		return lines[crash:min(crash+most, len(lines))], nil
+	}
+	return lines[max(0, len(lines)-most):], nil
 }

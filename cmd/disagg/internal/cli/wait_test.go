@@ -31,6 +31,8 @@ func TestWaitForARunWhoseLogIsElsewhere(t *testing.T) {
 		{"waits without a reason yet", []string{"PENDING", "FAILED"}, "", []string{"job 7 waits\n"}, "waits:"},
 		{"a controller that is silent", append(slices.Repeat([]string{"RUNNING"}, 9), "FAILED"), "started\n", []string{"job 7 runs, but its controller has said nothing for 2m0s", "disagg cancel --now "}, "is not here"},
 		{"dead with a log", []string{"RUNNING", "FAILED"}, "bash: bin/disagg: cannot execute binary file: Exec format error\n", []string{"its job 7 ended: FAILED", "  | bash: bin/disagg: cannot execute binary file: Exec format error"}, "is not here"},
+		{"dead of a crash", []string{"RUNNING", "FAILED"}, "warning: x\npanic: runtime error: index out of range [3]\n\ngoroutine 1 [running]:\n" + strings.Repeat("main.f()\n", 500) + "rflags 0x246\n",
+			[]string{"  | panic: runtime error: index out of range [3]"}, "rflags"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

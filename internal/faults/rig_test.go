@@ -300,11 +300,11 @@ func (r *rig) try() {
 		r.at = r.began() // it may have waited for nodes
 	}
 	ended := time.Since(r.at)
-	r.judge(said)
 	if r.heal != nil && (r.blind || r.f.Bound == 0) {
 		r.heal(r)
 		r.healed = true
 	}
+	r.judge(said)
 	took := ended
 	if clean != nil {
 		seen := <-clean

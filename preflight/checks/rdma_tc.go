@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/disagg/disagg/preflight/facts"
@@ -161,7 +162,7 @@ func judgeTC(v *View) []Finding {
 		tc, err := parse.IntList(x.Value, 255)
 		switch {
 		case err != nil || len(tc) != 1:
-			out = append(out, fail(name, x.Value, "one number from 0 to 252", hint))
+			out = append(out, fail(name, strconv.Quote(x.Value), "one number from 0 to 252", hint))
 			continue
 		case tc[0]%4 != 0 && tc[0] < parse.DSCPs:
 			out = append(out, fail(name, fmt.Sprintf("%d looks like a DSCP", tc[0]), fmt.Sprintf("4 × DSCP: %d", 4*tc[0]), hint))
@@ -201,7 +202,7 @@ func judgeTC(v *View) []Finding {
 		name := x.Scope + " " + x.Name
 		sl, err := parse.IntList(x.Value, parse.Priorities-1)
 		if err != nil || len(sl) != 1 {
-			out = append(out, fail(name, x.Value, "one priority from 0 to 7", hint))
+			out = append(out, fail(name, strconv.Quote(x.Value), "one priority from 0 to 7", hint))
 			continue
 		}
 		want, ok := marked[x.Scope+" "+lib]

@@ -259,7 +259,7 @@ func TestText(t *testing.T) {
 			}
 			return nil
 		}
-		if rel == "go.sum" || rel == "LICENSE" || !d.Type().IsRegular() {
+		if rel == ".git" || rel == "go.sum" || rel == "LICENSE" || !d.Type().IsRegular() {
 			return nil
 		}
 		data, err := os.ReadFile(p)

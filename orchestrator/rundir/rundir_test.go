@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/disagg/disagg/internal/redact"
 )
@@ -60,6 +61,20 @@ func TestCreateLayout(t *testing.T) {
 	}
 	if got := PointName(16); got != "results/c16" {
 		t.Errorf("PointName = %q", got)
+	}
+}
+
+// TestInMemory needs a file system in memory, which Linux has at this place.
+func TestInMemory(t *testing.T) {
+	t.Parallel()
+	var shm unix.Statfs_t
+	if unix.Statfs("/dev/shm", &shm) == nil && shm.Type == unix.TMPFS_MAGIC && !InMemory("/dev/shm") {
+		t.Error("/dev/shm is in memory")
+	}
+	for _, p := range []string{"/proc", "/sys", filepath.Join(t.TempDir(), "nothing")} {
+		if InMemory(p) {
+			t.Errorf("%s is not in memory", p)
+		}
 	}
 }
 

@@ -137,6 +137,17 @@ func (a *app) cancelHere(dir *rundir.Dir) error {
 	return err
 }
 
+// goneHere says that the controller of a run that was not submitted was a process
+// of this host, and is not there any more.
+func goneHere(dir *rundir.Dir) bool {
+	c, err := dir.Claimed()
+	if err != nil || c == nil {
+		return false
+	}
+	host, err := os.Hostname()
+	return err == nil && c.Host == host && !isController(c.PID)
+}
+
 // isController says whether a process is one of this tool's that leads a run, so
 // that a reused process id never costs a stranger its life.
 func isController(pid int) bool {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -48,6 +49,11 @@ goes on or went well, the run's own when it failed.`,
 			}
 			if sum.State == status.Waiting {
 				if err := a.pending(cmd, dir, &sum); err != nil {
+					return err
+				}
+			}
+			if res == nil && sum.State != status.Waiting {
+				if err := a.alive(cmd.Context(), dir, &sum); err != nil {
 					return err
 				}
 			}
@@ -106,6 +112,38 @@ func (a *app) pending(cmd *cobra.Command, dir *rundir.Dir, sum *status.Summary) 
 	if why := slurm.Explain(j, nodes); why != "" {
 		sum.Waiting += ": " + why
 	}
+	return nil
+}
+
+// alive looks whether a run that has no result still has a controller: a log does
+// not say that nobody will go on with it.
+func (a *app) alive(ctx context.Context, dir *rundir.Dir, sum *status.Summary) error {
+	sub, err := readSubmission(dir)
+	if err != nil {
+		return err
+	}
+	gone := ""
+	switch {
+	case sub == nil && goneHere(dir):
+		gone = "its controller is gone"
+	case sub != nil && a.Now().Sub(sum.LastSeen) > askEvery:
+		if j := a.slurm().Job(ctx, sub.JobID); j.Ended() {
+			gone = jobEnd(j)
+		}
+	}
+	if gone == "" {
+		return nil
+	}
+	// It may have written its last word meanwhile.
+	if res, err := result.Read(dir.Join(rundir.ResultFile)); err != nil || res != nil {
+		return err
+	}
+	sum.State = status.Silent
+	sum.Waiting = ""
+	if sum.Trouble != "" {
+		sum.Trouble += "; "
+	}
+	sum.Trouble += fmt.Sprintf("there is no result, and %s; `disagg cleanup %s` looks for what it left", gone, dir.Path())
 	return nil
 }
 

@@ -77,6 +77,9 @@ func (a *app) submit(ctx context.Context, p *prepare.Prepared) (*rundir.Dir, *su
 	if err != nil {
 		return nil, nil, err
 	}
+	if rundir.InMemory(dir.Path()) {
+		fmt.Fprintf(a.Err, "warning: %s is in this host's memory (tmpfs), where no node sees it; set runs_dir of the site to a shared file system\n", dir.Path())
+	}
 	rec := &submission{Token: dir.ID(), Script: dir.Join(rundir.ScriptFile), Time: a.Now().UTC()}
 	got, err := client.Submit(ctx, slurm.SubmitRequest{Script: rec.Script, Token: rec.Token})
 	rec.JobID, rec.Recovered, rec.Dropped, rec.Notes = got.JobID, got.Recovered, got.Dropped, got.Notes

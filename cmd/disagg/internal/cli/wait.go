@@ -91,6 +91,15 @@ func (a *app) await(ctx context.Context, dir *rundir.Dir, follow bool) error {
 				}
 			}
 		}
+		if sub == nil && goneHere(dir) {
+			if res, err = w.look(); err != nil {
+				return err
+			}
+			if res == nil { // it had no time for a last word
+				return orchestrator.WithCode(orchestrator.ExitInternal, fmt.Errorf("run %s has no result, and its controller is gone. `disagg cleanup %s` looks for what it left", dir.ID(), dir.Path()))
+			}
+			continue
+		}
 		if sub == nil && a.Now().Sub(w.seen) > silentFor {
 			return orchestrator.WithCode(orchestrator.ExitInternal, fmt.Errorf("run %s has no result and its controller has said nothing for %s; it is not there any more. `disagg cleanup %s` looks for what it left", dir.ID(), silentFor, dir.Path()))
 		}
@@ -192,23 +201,13 @@ func (w *waiter) brokenOff(j slurm.Job) error {
 // noResult is the end of a job that never wrote how it ended.
 func (w *waiter) noResult(j slurm.Job) error {
 	code := orchestrator.ExitScheduler
-	how := "Slurm does not know it any more"
 	if j.Presence == slurm.Present {
-		how = string(j.State)
-		why := slurm.Explain(j, nil)
-		if j.Exit != nil && j.Exit.Signal != 0 {
-			// Slurm then also speaks of a failed launch.
-			why = fmt.Sprintf("its controller was killed by signal %d", j.Exit.Signal)
-		}
-		if why != "" {
-			how += " (" + why + ")"
-		}
 		switch j.State {
 		case slurm.Cancelled, "TIMEOUT", "PREEMPTED", "DEADLINE":
 			code = orchestrator.ExitTerminated
 		}
 	}
-	err := fmt.Errorf("run %s has no result; its job %s ended: %s", w.dir.ID(), j.ID, how)
+	err := fmt.Errorf("run %s has no result; %s", w.dir.ID(), jobEnd(j))
 	// The job is over and never took them.
 	err = errors.Join(err, w.dir.RemoveSecrets())
 	out, rerr := lastWords(w.dir.Join(render.ErrorName))
@@ -220,6 +219,23 @@ func (w *waiter) noResult(j slurm.Job) error {
 		err = fmt.Errorf("%w\n%s", err, w.unseen(j))
 	}
 	return orchestrator.WithCode(code, fmt.Errorf("%w\n`disagg cleanup %s` looks for what it left", err, w.dir.Path()))
+}
+
+// jobEnd says how a job ended that no result tells of.
+func jobEnd(j slurm.Job) string {
+	how := "Slurm does not know it any more"
+	if j.Presence == slurm.Present {
+		how = string(j.State)
+		why := slurm.Explain(j, nil)
+		if j.Exit != nil && j.Exit.Signal != 0 {
+			// Slurm then also speaks of a failed launch.
+			why = fmt.Sprintf("its controller was killed by signal %d", j.Exit.Signal)
+		}
+		if why != "" {
+			how += " (" + why + ")"
+		}
+	}
+	return fmt.Sprintf("its job %s ended: %s", j.ID, how)
 }
 
 // lastWords are the lines of the controller's log that say why it ended: the last

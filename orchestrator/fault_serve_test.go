@@ -321,6 +321,37 @@ func TestSecondLookAtALostNode(t *testing.T) {
 	}
 }
 
+// TestPartialResultsAreListed: what a client had written when its time was over, or
+// the run was ended, is in the record.
+func TestPartialResultsAreListed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScenario(t, 1, 1)
+		writes := func(ctx context.Context, p *fakeProc) deploy.Exit {
+			if err := os.WriteFile(filepath.Join(p.w.Argv[len(p.w.Argv)-1], "part.json"), []byte("{}"), 0o600); err != nil {
+				s.t.Error(err)
+			}
+			<-ctx.Done()
+			return deploy.Exit{Code: 143}
+		}
+		s.c.programs["client.c8"], s.c.programs["client.c16"] = writes, writes
+		s.plan.Budgets.Client = models.Duration(time.Minute)
+		go func() {
+			time.Sleep(90 * time.Second) // in the second point
+			s.signals <- os.Interrupt
+		}()
+		res := s.start()
+		var got []string
+		for _, p := range res.Points {
+			for _, f := range p.Files {
+				got = append(got, fmt.Sprintf("%s %s %d", p.Status, f.Path, f.Bytes))
+			}
+		}
+		if diff := cmp.Diff([]string{"failed results/c8/part.json 2", "missing results/c16/part.json 2"}, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestTheDiskIsFull: a run whose directory takes nothing any more ends.
 func TestTheDiskIsFull(t *testing.T) {
 	bubble(t, func(t *testing.T) {

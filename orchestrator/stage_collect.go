@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/disagg/disagg/deploy"
+	"github.com/disagg/disagg/orchestrator/result"
 	"github.com/disagg/disagg/orchestrator/rundir"
 )
 
@@ -39,6 +40,9 @@ func (r *run) stageCollect(ctx context.Context) error {
 	if err := r.removeDirs(ctx, a.ok); err != nil {
 		return err
 	}
+	if err := r.listPartial(ctx); err != nil {
+		return err
+	}
 	missing, err := r.missingLogs(ctx)
 	if err != nil {
 		return err
@@ -50,6 +54,38 @@ func (r *run) stageCollect(ctx context.Context) error {
 		return failf("%s", strings.Join(problems, "; "))
 	}
 	return nil
+}
+
+// listPartial lists what points left that did not come to their end: it is kept, and
+// whoever reads the result should know of it.
+func (r *run) listPartial(ctx context.Context) error {
+	dirs := map[*point]string{}
+	for _, pt := range r.points {
+		if len(pt.rec.Files) == 0 && pt.rec.Status != result.PointOK && !pt.proc.released.IsZero() {
+			dirs[pt] = pt.dir
+		}
+	}
+	done := false
+	spawn(ctx, r, func(context.Context) (map[*point][]result.File, error) {
+		out := map[*point][]result.File{}
+		for pt, dir := range dirs {
+			files, err := listFiles(r.Dir.Join(dir))
+			if err != nil {
+				continue // there is nothing, or nobody can tell
+			}
+			for i := range files {
+				files[i].Path = path.Join(dir, files[i].Path)
+			}
+			out[pt] = files
+		}
+		return out, nil
+	}, func(found map[*point][]result.File, _ error) {
+		for pt, files := range found {
+			pt.rec.Files = files
+		}
+		done = true
+	})
+	return r.await(ctx, waiting{done: func() bool { return done }, what: func() string { return "the list of partial results" }, through: true})
 }
 
 // removeDirs takes away the directories of nodes that do not see the run directory,

@@ -361,7 +361,11 @@ func (w *workload) finish(why error) {
 	unit, ended, known, asked := w.unit, w.ended, w.exited != nil, w.asked
 	w.mu.Unlock()
 	if !known {
-		w.exit(shim.Exited{Exit: deploy.Exit{Code: -1, Lost: true, Asked: asked, Error: "the shim is gone without a report: " + why.Error()}})
+		what := "the shim is gone without a report: " + why.Error()
+		if how := w.lastWord(why); how != "" {
+			what += "; " + how
+		}
+		w.exit(shim.Exited{Exit: deploy.Exit{Code: -1, Lost: true, Asked: asked, Error: what}})
 	}
 	left := unit.Remove(ctx)
 	if left == nil && ended != nil && len(ended.Survivors) > 0 {
@@ -371,6 +375,21 @@ func (w *workload) finish(why error) {
 		}
 	}
 	w.settle(left)
+}
+
+// lastWordLimit bounds the question what became of a unit: it holds up the news
+// that a process has ended.
+const lastWordLimit = time.Second
+
+// lastWord is what the container runtime says of a unit whose shim closed its
+// connection without a word; empty: it says nothing in time, or the unit lives.
+func (w *workload) lastWord(why error) string {
+	if !errors.Is(why, wire.ErrEnded) {
+		return "" // it is silent, and may well live
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastWordLimit)
+	defer cancel()
+	return w.unit.Wait(ctx)
 }
 
 // release lets the program go.

@@ -160,10 +160,20 @@ func (u *container) Wait(ctx context.Context) string {
 	case ctx.Err() != nil:
 		return ""
 	case err != nil:
+		if there, lerr := u.c.exists(ctx, u.id); lerr == nil && !there {
+			return "the container is not there any more: somebody removed it"
+		}
 		return fmt.Sprintf("the container ended (%v)", err)
 	}
-	return "the container ended with exit code " + clean(out)
+	how := "the container ended with exit code " + clean(out)
+	if clean(out) == killedCode {
+		how += ", which is SIGKILL: its runtime on request, somebody, or the kernel for want of memory"
+	}
+	return how
 }
+
+// killedCode is the exit code of a container whose first process got SIGKILL.
+const killedCode = "137"
 
 // Remove makes sure that the container does not exist any more.
 func (u *container) Remove(ctx context.Context) error {

@@ -59,7 +59,7 @@ func submissionCases() []Case {
 func allocationCases() []Case {
 	return []Case{
 		{Area: Allocation, What: "a node that is up has fewer GPUs than configured, and the job waits for ever",
-			Tests: []string{"internal/lab.TestGresCountWithoutFilesIsInvalid", "slurm.TestNodes", "slurm.TestExplain"}},
+			Tests: []string{"slurm.TestSurvey", "slurm.TestExplainCaptured", "internal/lab.TestGresCountWithoutFilesIsInvalid"}},
 		{Area: Allocation, What: "Slurm orders the nodes its own way, and roles land on other hosts than meant",
 			Tests: []string{"slurm.TestLabAllocationInsideSalloc", "slurm.TestAllocationCaptured"},
 			Why:   "roles are bound to hosts in the allocation's order, which each agent confirms by its own name; no rank number of Slurm is used"},

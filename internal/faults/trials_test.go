@@ -115,6 +115,7 @@ func killTrials() map[string]trial {
 			set: dockerTool(`/usr/bin/docker "$@" >/dev/null & sleep 0.1; kill -9 $! 2>/dev/null; kill -9 $$`), start: withTools,
 		},
 		"kill-containerd-shim": kill(containerdShim),
+		"remove-container":     {do: func(r *rig) { r.Must(r.RemoveContainer(r.decode, r.containerID())) }},
 		"kill-dockerd":         {do: after(daemon(lab.Dockerd, syscall.SIGKILL), letGo), heal: restarted(lab.Dockerd), blind: true},
 		"kill-slurmd":          {do: after(daemon(lab.Slurmd, syscall.SIGKILL), pause(2*time.Second), letGo), heal: restarted(lab.Slurmd)},
 		"kill-slurmctld": {

@@ -108,5 +108,8 @@ func awaitEnd(ended <-chan error, said *tailbuf.Buffer) ending {
 	case ok:
 		return ending{how: said.Describe(fmt.Sprintf("it ended with exit code %d", exit.ExitStatus())), absent: exit.ExitStatus() == exitAbsent}
 	}
+	if _, cut := errors.AsType[*ssh.ExitMissingError](err); cut {
+		return ending{how: said.Describe("the ssh connection ended before it did")}
+	}
 	return ending{how: said.Describe(err.Error())}
 }

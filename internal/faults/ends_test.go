@@ -205,7 +205,7 @@ func programTrials() map[string]trial {
 			blind: true,
 		},
 		"peers-apart": {alone: true, preflight: "enforce", prefillRole: "{workers: 2, tp: 8}", early: func(r *rig) {
-			r.only(r.Nodes()[:3]...)
+			r.only(r.lastThree()...)
 			r.route("add")
 		}, heal: func(r *rig) { r.route("del") }},
 		"runs-dir-not-shared": {

@@ -29,6 +29,9 @@ var suite = world.Suite{Lazy: lab.Lazy{Nodes: nodes, Options: []lab.Option{
 	lab.WithSlurmConf(
 		// A lease must have the time to end by itself before Slurm notices.
 		"SlurmdTimeout=90",
+		// Steps that end while the scheduler is away tell it up to a minute later;
+		// their nodes are not at fault.
+		"UnkillableStepTimeout=300",
 		// No node passes messages on for others: cutting one off is not another's fault.
 		"TreeWidth=65533",
 		"PreemptType=preempt/partition_prio", "PreemptMode=CANCEL",

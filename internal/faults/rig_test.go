@@ -492,10 +492,14 @@ func (r *rig) freeze(state string) {
 	r.MustExec(r.T, r.decode, "sh", "-c", script, r.frozen, state)
 }
 
-// route adds or deletes routes by which the second and the third node do not reach
-// each other; the first reaches both.
+// lastThree are the nodes that Slurm gives out last: nobody else is on them yet
+// when trials that need the lab for themselves are done.
+func (r *rig) lastThree() []string { return r.Nodes()[len(r.Nodes())-3:] }
+
+// route adds or deletes routes by which the last two nodes do not reach each other.
 func (r *rig) route(do string) {
-	for i := 1; i <= 2; i++ {
-		r.MustExec(r.T, r.Nodes()[i], "ip", "route", do, "blackhole", r.NodeIP(3-i)+"/32")
+	two := r.lastThree()[1:]
+	for i, n := range two {
+		r.MustExec(r.T, n, "ip", "route", do, "blackhole", r.NodeIP(r.index(two[1-i]))+"/32")
 	}
 }

@@ -323,7 +323,7 @@ func TestLocalWorkerIsStartedAgain(t *testing.T) {
 		}
 	}()
 	res := r.run()
-	if res.Outcome != result.OK || len(res.Restarts) != 1 || res.Points[0].Status != result.PointDisturbed {
+	if res.ExitCode != int(orchestrator.ExitCollect) || len(res.Restarts) != 1 || res.Points[0].Status != result.PointDisturbed {
 		t.Fatalf("cause %+v, restarts %+v, points %+v", res.Cause, res.Restarts, res.Points)
 	}
 	x := res.Restarts[0]

@@ -192,7 +192,7 @@ func (r *run) pointsFailure(isEval bool) error {
 			continue
 		}
 		total++
-		if pt.rec.Status.Usable() {
+		if pt.rec.Status == result.PointOK || pt.rec.Status == result.PointDisturbed {
 			continue
 		}
 		if first == nil {
@@ -217,4 +217,19 @@ func (r *run) pointsFailure(isEval bool) error {
 		f.code = ExitCollect
 	}
 	return f
+}
+
+// disturbedPoints is the failure of a run whose points all have results, of which
+// some are not what was asked for; nil: there are none.
+func (r *run) disturbedPoints() error {
+	var names []string
+	for _, pt := range r.points {
+		if pt.rec.Status == result.PointDisturbed {
+			names = append(names, pt.rec.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return &failure{code: ExitCollect, what: fmt.Sprintf("a worker was started again while points were measured, whose numbers hold no steady state: %s (of %s)", strings.Join(names, ", "), plural(len(r.points), "point"))}
 }

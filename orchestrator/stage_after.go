@@ -10,7 +10,7 @@ import (
 
 // stageAfter asks once more when the load is over: the servers must still serve,
 // and must not have lost what they knew. Corrupted KV caches do not change the
-// speed, only the answers.
+// speed, only the answers. Last, what was measured must be what was asked for.
 func (r *run) stageAfter(ctx context.Context) error {
 	if len(r.points) == 0 {
 		return skip("nothing ran since the canary")
@@ -27,5 +27,5 @@ func (r *run) stageAfter(ctx context.Context) error {
 		r.warn(events.Event{Msg: fmt.Sprintf("the same question got another answer after the load: %q before, %q after", before, now)})
 	}
 	r.emit(events.Event{Kind: events.Canary, Msg: "completions still come out after the load", Detail: map[string]any{"answer": now}})
-	return nil
+	return r.disturbedPoints()
 }

@@ -1,5 +1,7 @@
 package faults
 
+import "time"
+
 func programs() []Fault {
 	return []Fault{
 		{ID: "exits-with-0", Group: Programs, What: "a worker ends with exit code 0 while it loads", Codes: []int{6},
@@ -14,8 +16,10 @@ func programs() []Fault {
 		{ID: "rank-dies", Group: Programs, What: "one rank of a worker over two nodes dies while it serves", Codes: []int{7},
 			Cause:   `decode-0\.1 on node\d+ was killed by SIGKILL`,
 			Printed: `decode-0.1 on node3 was killed by SIGKILL`, Bound: ending, Kept: everything()},
-		{ID: "restart-decode", Group: Programs, What: "one of two decode workers is killed while the client runs, and the recipe has `decode: {restarts: 1}`", Codes: []int{0}, Kept: everything(),
-			Note: "it is started again; the point is marked as disturbed"},
+		{ID: "restart-decode", Group: Programs, What: "one of two decode workers is killed while the client runs, and the recipe has `decode: {restarts: 1}`", Codes: []int{8},
+			Cause:   `a worker was started again while points were measured, whose numbers hold no steady state: c2`,
+			Printed: `a worker was started again while points were measured, whose numbers hold no steady state: c2 (of 1 point)`, Bound: 150*time.Second + ending, Kept: everything(),
+			Note: "it is started again, and the run goes on; the point is marked as disturbed"},
 		{ID: "launcher-leaves", Group: Programs, What: "a worker's launcher ends and leaves a renamed child and a helper that ignores TERM in a session of its own", Codes: []int{6},
 			Cause:   `decode-0\.0 on node\d+ exited with code 0`,
 			Printed: `decode-0.0 on node5 exited with code 0, although it should run until the end`, Bound: ending, Kept: everything()},

@@ -34,7 +34,7 @@ KILL, on a busy machine. A recipe with a longer ` + "`timeouts.grace`" + ` adds 
   Mooncake or MoRI. All its ranks are stopped and started anew, under the budgets of
   their first start; the router must list it as healthy, and tokens must come out
   through it. Clients go on meanwhile and meet errors. The point that was measured is
-  *disturbed*, never ok; result, warnings and status say which worker died, why, and
+  *disturbed*, never ok (exit code 8); result, warnings and status say which worker died, why, and
   for how long it was away. If it does not come back, its death is the cause of the
   run's end.
 - "nobody looked" is never "nothing is left": where a node cannot be looked at, the

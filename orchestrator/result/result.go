@@ -133,16 +133,11 @@ const (
 	PointFailed  PointStatus = "failed"
 	PointMissing PointStatus = "missing" // never ran, or broke off
 	// PointDisturbed is a point that would be ok, but a worker was started again
-	// while it was measured. The run goes well all the same, because the recipe
-	// asked for that; the point does not, because for some of its time there was
-	// less to measure than was planned, and its requests met errors: its numbers
-	// hold no steady state. Whoever asks for "ok" does not get them.
+	// while it was measured: for some of its time there was less to measure than
+	// was planned, and its requests met errors. Its numbers hold no steady state.
+	// The run goes on with the next point and ends with exit code 8.
 	PointDisturbed PointStatus = "disturbed"
 )
-
-// Usable says that a point came to its end and left results, whatever they are
-// worth.
-func (s PointStatus) Usable() bool { return s == PointOK || s == PointDisturbed }
 
 // Point is one client point, or the evaluation.
 type Point struct {

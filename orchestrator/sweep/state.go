@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/disagg/disagg/orchestrator"
@@ -26,8 +27,7 @@ type State struct {
 	Colour Colour `json:"colour"`
 	// Word is submitted, pending, running, ended, ok, failed, cancelled, missing.
 	Word string `json:"state"`
-	// Missing are points without a result, or with one that was disturbed; none
-	// while the run goes on.
+	// Missing are points without a result; none while the run goes on.
 	Missing []string `json:"missing,omitempty"`
 	// Why is the cause of a failure, in one line.
 	Why      string `json:"why,omitempty"`
@@ -71,14 +71,9 @@ func Judge(r Run, res *result.Result, job Job) State {
 
 func judgeResult(s State, r Run, res *result.Result) State {
 	s.Word, s.ExitCode = string(res.Outcome), res.ExitCode
-	var named []string
 	for _, name := range r.Points {
-		switch status := statusOf(res, name); status {
-		case result.PointOK:
-		case result.PointDisturbed:
-			s.Missing, named = append(s.Missing, name), append(named, name+" (disturbed: a worker was started again)")
-		default:
-			s.Missing, named = append(s.Missing, name), append(named, name)
+		if !slices.ContainsFunc(res.Points, func(p result.Point) bool { return p.Name == name && p.Status == result.PointOK }) {
+			s.Missing = append(s.Missing, name)
 		}
 	}
 	switch {
@@ -86,7 +81,7 @@ func judgeResult(s State, r Run, res *result.Result) State {
 		s.Colour = Green
 	case res.Outcome == result.OK && res.ExitCode == 0:
 		s.Colour, s.Word, s.ExitCode = Red, "missing", int(orchestrator.ExitCollect)
-		s.Why = "points without a result: " + strings.Join(named, " ")
+		s.Why = "points without a result: " + strings.Join(s.Missing, " ")
 	default:
 		s.Colour = Red
 		if res.Cause != nil {
@@ -94,16 +89,6 @@ func judgeResult(s State, r Run, res *result.Result) State {
 		}
 	}
 	return s
-}
-
-// statusOf is what became of a point, by its name.
-func statusOf(res *result.Result, name string) result.PointStatus {
-	for _, p := range res.Points {
-		if p.Name == name {
-			return p.Status
-		}
-	}
-	return result.PointMissing
 }
 
 // Sum is how a set is doing.

@@ -142,7 +142,7 @@ func TestRecipeMistakes(t *testing.T) {
 		{"empty program", "client: {command: [\"\"], concurrency: 1}\n", []string{"8:20 client.command begins with an empty word, a program was expected"}},
 		{"misspelt word in braces", "client: {command: [a, \"{concurency}\"], concurrency: 1}\n", []string{"8:23 client.command: {concurency} is replaced by nothing; did you mean {concurrency}?"}},
 		{"client without concurrency", "client: {command: [a]}\n", []string{"8:1 client.concurrency is missing"}},
-		{"concurrency of nothing", "client: {concurrency: x}\n", []string{`8:23 client.concurrency: "x" holds no number; write a list such as [8, 16, 32] or 8x16x32`}},
+		{"concurrency of nothing", "client: {concurrency: x}\n", []string{`8:23 client.concurrency: a number is missing in "x"; write a list such as [8, 16, 32] or 8x16x32`}},
 		{"concurrency twice", "client: {concurrency: 8x16x8}\n", []string{"8:23 client.concurrency has 8 twice, as item 1 and as item 3"}},
 		{"ratio for a trace", "scenario: agentic\nclient: {concurrency: 1, random_range_ratio: 0.8}\n", []string{"9:26 client.random_range_ratio has no meaning with scenario agentic, where the trace decides lengths"}},
 		{"list of interfaces", "env: {GLOO_SOCKET_IFNAME: 'eno1,eno2'}\n", []string{`8:27 env.GLOO_SOCKET_IFNAME: "eno1,eno2" is not the name of an interface`}},

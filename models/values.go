@@ -53,14 +53,22 @@ func (l *IntList) UnmarshalText(t []byte) error {
 
 // ParseIntList reads "8x16x32", "8 16 32", "8,16,32" or "8".
 func ParseIntList(s string) (IntList, error) {
-	fields := strings.FieldsFunc(s, func(r rune) bool {
-		return r == 'x' || r == 'X' || r == ',' || r == ' ' || r == '\t' || r == '\n'
-	})
+	fields := strings.Fields(s)
+	for _, sep := range []string{"x", ","} {
+		if text := strings.ToLower(s); strings.Contains(text, sep) {
+			fields = strings.Split(text, sep)
+			break
+		}
+	}
 	if len(fields) == 0 {
 		return nil, fmt.Errorf("%q holds no number; write a list such as [8, 16, 32] or 8x16x32", s)
 	}
 	out := make(IntList, 0, len(fields))
 	for _, f := range fields {
+		f = strings.TrimSpace(f)
+		if f == "" {
+			return nil, fmt.Errorf("a number is missing in %q; write a list such as [8, 16, 32] or 8x16x32", s)
+		}
 		n, err := strconv.Atoi(f)
 		if err != nil || strconv.Itoa(n) != f || n < 1 {
 			return nil, fmt.Errorf("%q in %q is not a positive whole number", f, s)

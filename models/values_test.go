@@ -54,7 +54,7 @@ func TestParseBool(t *testing.T) {
 
 func TestParseIntList(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]IntList{"8": {8}, "8x16X32": {8, 16, 32}, "8 16": {8, 16}, "8, 16,\t32": {8, 16, 32}, "+8": nil, "0": nil, "-1": nil, "": nil, "x": nil, "8.5": nil, "010": nil} {
+	for text, want := range map[string]IntList{"8": {8}, "8x16X32": {8, 16, 32}, "8 16": {8, 16}, "8, 16,\t32": {8, 16, 32}, "+8": nil, "0": nil, "-1": nil, "": nil, "x": nil, "8.5": nil, "010": nil, "8x16x": nil, "8xx16": nil, "8,,16": nil, "8x16,32": nil} {
 		got, err := ParseIntList(text)
 		if !slices.Equal(got, want) || (err != nil) != (want == nil) {
 			t.Errorf("%q = %v, %v, want %v", text, got, err, want)

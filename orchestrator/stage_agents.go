@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
+	"time"
 
 	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/orchestrator/events"
@@ -55,10 +57,14 @@ func (r *run) stageAgents(ctx context.Context) error {
 		}
 		return joined, failed
 	}
+	var hopeless time.Time
 	err = r.await(ctx, waiting{
 		done: func() bool {
 			joined, failed := open()
-			return joined+failed == len(r.nodes) || len(r.nodes)-failed < need
+			if len(r.nodes)-failed < need && hopeless.IsZero() {
+				hopeless = time.Now()
+			}
+			return joined+failed == len(r.nodes) || !hopeless.IsZero() && time.Since(hopeless) >= othersToo
 		},
 		what: func() string { return "agents on " + nodeNames(r.missing()) },
 	})
@@ -75,6 +81,10 @@ func (r *run) stageAgents(ctx context.Context) error {
 	}
 	return failf("the plan needs %s of the allocation's %d, and not enough can be reached: %s", plural(need, "node"), len(r.nodes), r.whyMissing(closed))
 }
+
+// othersToo is how long a run that cannot start waits for what the other nodes have
+// to say: whoever mends one of them should know of all.
+const othersToo = time.Second
 
 // oneHost says that all nodes are this host, whatever they are called.
 func (r *run) oneHost() bool { return r.plan.Launcher == models.LauncherLocal }
@@ -135,11 +145,25 @@ func (n *node) why() string {
 // whyMissing says why nodes did not join; those that may still come are left out
 // unless all of them had their chance.
 func (r *run) whyMissing(all bool) string {
-	var parts []string
+	by := map[string][]*node{}
+	var reasons []string
 	for _, n := range r.missing() {
-		if all || n.err != nil || n.lost {
-			parts = append(parts, n.name+": "+n.why())
+		if !all && n.err == nil && !n.lost {
+			continue
 		}
+		// What nodes say of themselves differs in their name alone.
+		why := regexp.MustCompile(`\b`+regexp.QuoteMeta(n.name)+`\b`).ReplaceAllString(n.why(), "it")
+		if by[why] == nil {
+			reasons = append(reasons, why)
+		}
+		by[why] = append(by[why], n)
+	}
+	var parts []string
+	for _, why := range reasons {
+		if n := by[why]; len(n) == 1 {
+			why = n[0].why()
+		}
+		parts = append(parts, nodeNames(by[why])+": "+why)
 	}
 	return strings.Join(parts, "; ")
 }

@@ -117,7 +117,12 @@ func (a Allocation) Check(n Need) error {
 	if len(has) == 0 {
 		return nil
 	}
-	return fmt.Errorf("allocation %s has %s; the plan needs %s", a.JobID, strings.Join(has, ", "), strings.Join(needs, ", "))
+	gpus := ""
+	if n.GPUsPerNode > 0 {
+		gpus = fmt.Sprintf(" --gres=gpu:%d", n.GPUsPerNode)
+	}
+	return fmt.Errorf("allocation %s has %s; the plan needs %s; get one with salloc --nodes=%d%s --exclusive --time=%d",
+		a.JobID, strings.Join(has, ", "), strings.Join(needs, ", "), n.Nodes, gpus, int((n.Time+time.Minute-1)/time.Minute))
 }
 
 // memoryShare is the part of a node's memory below which an allocation was most

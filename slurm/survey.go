@@ -32,6 +32,9 @@ type Survey struct {
 	// Warnings are about the run: what may go wrong, and what could not be
 	// looked at.
 	Warnings []string
+	// Waits says why the job cannot start now, because too few nodes can run it;
+	// empty: enough can. It is about this moment, not about the run.
+	Waits string
 	// Broken says which of the nodes that the job may use can run no job, when
 	// the others are enough.
 	Broken []string
@@ -115,7 +118,11 @@ func (s *Survey) names(a Ask, nodes []Node) (kept []string, err error) {
 // candidates are the nodes that the job may get.
 func (a Ask) candidates(nodes []Node) ([]Node, error) {
 	var may []Node
+	there := map[string]bool{}
 	for _, n := range nodes {
+		for _, p := range n.Partitions {
+			there[p] = true
+		}
 		in := a.Partition == "" || slices.Contains(n.Partitions, a.Partition)
 		if !in && slices.Contains(a.Requested, n.Name) {
 			return nil, fmt.Errorf("check node names: %s is asked for, but is not in partition %s", n.Name, a.Partition)
@@ -124,6 +131,9 @@ func (a Ask) candidates(nodes []Node) ([]Node, error) {
 		if in && !slices.Contains(a.Excluded, n.Name) && (!all || slices.Contains(a.Requested, n.Name)) {
 			may = append(may, n)
 		}
+	}
+	if a.Partition != "" && len(there) > 0 && !there[a.Partition] {
+		return nil, fmt.Errorf("there is no partition %s; this cluster has %s: set slurm.partition of the site, or of the recipe", a.Partition, strings.Join(slices.Sorted(maps.Keys(there)), ", "))
 	}
 	if len(may) < a.Nodes {
 		return nil, fmt.Errorf("the job needs %s; %s has %s that may be used", plural(a.Nodes, "node"), a.where(), cmp.Or(hostlist.Compress(nodeNames(may)), "none"))
@@ -158,7 +168,7 @@ func (s *Survey) working(a Ask, may []Node) {
 		s.Broken = broken
 		return
 	}
-	s.warn("the job needs %s, but of those that it may use only %d can run one; it waits until that changes: %s", plural(a.Nodes, "node"), works, strings.Join(broken, "; "))
+	s.Waits = fmt.Sprintf("the job needs %s, but of those that it may use only %d can run one; it waits until that changes: %s", plural(a.Nodes, "node"), works, strings.Join(broken, "; "))
 }
 
 // surveyMachines compares the nodes' architecture with that of the programs.

@@ -53,19 +53,17 @@ func TestSurvey(t *testing.T) {
 			"2 of 8 nodes (gpu-[03-04]): inval: " + low, "1 of 8 nodes (gpu-05): drained: Kill task failed | see   ticket",
 			"1 of 8 nodes (gpu-06): does not answer", "1 of 8 nodes (gpu-07): does not answer: Not responding", "1 of 8 nodes (gpu-08): reserved",
 		}}, ""},
-		{"too few work", ask(func(a *slurm.Ask) { a.Nodes = 4 }), []slurmtest.Call{real, sinfo(partlyBroken(), "", 0), same}, slurm.Survey{Warnings: []string{
-			"the job needs 4 nodes, but of those that it may use only 2 can run one; it waits until that changes: 2 of 8 nodes (gpu-[03-04]): inval: " + low + "; " + rest,
-		}}, ""},
+		{"too few work", ask(func(a *slurm.Ask) { a.Nodes = 4 }), []slurmtest.Call{real, sinfo(partlyBroken(), "", 0), same}, slurm.Survey{Waits: "the job needs 4 nodes, but of those that it may use only 2 can run one; it waits until that changes: 2 of 8 nodes (gpu-[03-04]): inval: " + low + "; " + rest}, ""},
 		{"a reservation's nodes work for it", ask(func(a *slurm.Ask) {
 			a.Nodes, a.GPUsPerNode, a.Reservation, a.Requested = 1, 0, "mine", []string{"gpu-08"}
 		}),
 			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0), same}, slurm.Survey{}, ""},
 		{"fewer GPUs than asked for", ask(func(a *slurm.Ask) { a.GPUsPerNode, a.Requested = 16, []string{"gpu-01", "gpu-02"} }),
-			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0), same}, slurm.Survey{Warnings: []string{
-				"the job needs 2 nodes, but of those that it may use only 0 can run one; it waits until that changes: 2 of 2 nodes (gpu-[01-02]): has 8 GPUs, asked for are 16",
-			}}, ""},
+			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0), same}, slurm.Survey{Waits: "the job needs 2 nodes, but of those that it may use only 0 can run one; it waits until that changes: 2 of 2 nodes (gpu-[01-02]): has 8 GPUs, asked for are 16"}, ""},
 		{"more than there are", ask(func(a *slurm.Ask) { a.Partition, a.Nodes = "debug", 2 }),
 			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0)}, slurm.Survey{}, "the job needs 2 nodes; partition debug has gpu-01 that may be used"},
+		{"a partition that is not there", ask(func(a *slurm.Ask) { a.Partition = "gpu" }),
+			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0)}, slurm.Survey{}, "there is no partition gpu; this cluster has compute, debug: set slurm.partition of the site, or of the recipe"},
 		{"excluded nodes that are not there", ask(func(a *slurm.Ask) { a.Excluded = []string{"gpu-08", "gpu-99", "gpu-03"} }),
 			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0), same}, slurm.Survey{Excluded: []string{"gpu-08", "gpu-03"},
 				Warnings: []string{"excluded node gpu-99 is not known to the cluster; left out"},

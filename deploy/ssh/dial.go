@@ -207,7 +207,10 @@ func dialFault(ctx context.Context, h hop, via string, err error) error {
 	said := strings.ToLower(err.Error())
 	oce, rejected := errors.AsType[*ssh.OpenChannelError](err)
 	ne, isNet := errors.AsType[net.Error](err)
+	_, isName := errors.AsType[*net.DNSError](err)
 	switch {
+	case isName:
+		f.Hint = "the name cannot be resolved here: look at its spelling, or give the host an address in ~/.ssh/config"
 	case ctx.Err() != nil, isNet && ne.Timeout(), strings.Contains(said, "timed out"):
 		f.Class, f.Hint = deploy.ClassSSHTimeout, "the host is down, or packets to its port are dropped"
 	case errors.Is(err, syscall.ECONNREFUSED), strings.Contains(said, "refused"):

@@ -118,7 +118,7 @@ func build(req Request, file string, v models.Variant, site *models.Site, sitePo
 	if err != nil {
 		at := v.Positions["model"]
 		return nil, models.FieldErrors{{File: file, Line: at.Line, Col: at.Col, Path: "model", Msg: err.Error(),
-			Hint: "`disagg models` lists the catalog; a model of your own goes into a directory named in the site's models.catalog"}}
+			Hint: "`disagg models list` shows the catalog; a model of your own goes into a directory named in the site's models.catalog"}}
 	}
 	if req.Name != "" {
 		v.Recipe.Name = req.Name + strings.TrimPrefix(v.Name, v.Base) // points keep their part

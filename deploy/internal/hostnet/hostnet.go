@@ -103,7 +103,7 @@ func Pick(links []Link, want, route string, loopback bool) (name, addr string, e
 				}
 			}
 		}
-		return "", "", fmt.Errorf("find node address: no interface %s on this node; it has %s", strings.Join(names, " or "), describe(links))
+		return "", "", fmt.Errorf("find node address: no interface %s on this node, as network.interface of the site has it; it has %s", strings.Join(names, " or "), describe(links))
 	}
 	good := Usable(links)
 	if a, ok := good[route]; ok {

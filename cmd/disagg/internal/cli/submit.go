@@ -125,6 +125,9 @@ func (a *app) survey(ctx context.Context, client *slurm.Client, p *prepare.Prepa
 	for _, w := range got.Warnings {
 		fmt.Fprintf(a.Err, "warning: %s\n", w)
 	}
+	if got.Waits != "" {
+		fmt.Fprintf(a.Err, "warning: %s\n", got.Waits)
+	}
 	for _, b := range got.Broken {
 		fmt.Fprintf(a.Err, "note: cannot be used now: %s\n", b)
 	}

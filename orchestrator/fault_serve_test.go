@@ -321,6 +321,38 @@ func TestSecondLookAtALostNode(t *testing.T) {
 	}
 }
 
+// TestSilenceIsToldBeforeItCounts: whoever looks at a run sees that a worker does not
+// answer, before that ends the run, and that it answers again.
+func TestSilenceIsToldBeforeItCounts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScenario(t, 1, 1)
+		for _, pt := range s.plan.Client.Points {
+			s.c.programs[pt.ID] = s.loaded(client(100*time.Second, goodResult))
+		}
+		s.during(5*time.Second, func() {
+			s.engines["decode-0"].deaf.Store(true)
+			time.Sleep(40 * time.Second)
+			s.engines["decode-0"].deaf.Store(false)
+		})
+		if res := s.start(); res.Outcome != result.OK || len(res.Warnings) > 0 {
+			t.Fatalf("cause %+v, warnings %q", res.Cause, res.Warnings)
+		}
+		log, err := events.ReadAll(s.dir.Join(rundir.EventsFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range log.Events {
+			if e.Kind == events.Warning && e.Process == "decode-0.0" {
+				got = append(got, e.Msg)
+			}
+		}
+		if len(got) != 2 || !strings.HasPrefix(got[0], "worker decode-0 on gpu-02 has not answered for 2") || got[1] != "worker decode-0 on gpu-02 answers again" {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
 // TestPartialResultsAreListed: what a client had written when its time was over, or
 // the run was ended, is in the record.
 func TestPartialResultsAreListed(t *testing.T) {

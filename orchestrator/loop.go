@@ -115,7 +115,11 @@ func (r *run) outOfTime(ctx context.Context, what string) *failure {
 // say emits what the run waits for once that takes longer than a moment, and when
 // it changes, not more often than it can be read.
 func (r *run) say(what func() string, since time.Time) {
-	if r.stage == nil || time.Since(since) < sayEvery || time.Since(r.waitingSince) < sayEvery {
+	every := sayEvery
+	if time.Since(since) > sayLess*sayEvery {
+		every *= sayLess // the last line of a program changes all the time
+	}
+	if r.stage == nil || time.Since(since) < sayEvery || time.Since(r.waitingSince) < every {
 		return
 	}
 	text := what()
@@ -126,8 +130,12 @@ func (r *run) say(what func() string, since time.Time) {
 	r.emit(events.Event{Kind: events.StageWaiting, Msg: "waiting for " + text})
 }
 
-// sayEvery is the least time between two events of what is waited for.
-const sayEvery = time.Second
+// sayEvery is the least time between two events of what is waited for; in a wait that
+// is long, it is so many times as much.
+const (
+	sayEvery = time.Second
+	sayLess  = 10
+)
 
 // beat is what happens every second.
 func (r *run) beat() {

@@ -23,6 +23,7 @@ type watched struct {
 	head   *proc
 	ranks  []*proc
 	silent since // since when it does not answer
+	late   bool  // that it has not answered for a while was told
 	stall  stall
 	decode bool
 }
@@ -121,11 +122,25 @@ func (r *run) watchHealth(ctx context.Context, s *watched, probe func(context.Co
 				still = d
 			}
 		}
+		r.sayUnanswered(s, silent)
 		if silent < r.pace.Mute && (silent < r.pace.Deaf || still < r.pace.Deaf) {
 			return
 		}
 		r.deaf(&s.silent.told, s.head, fmt.Sprintf("%s on %s is alive but deaf: no good answer for %s, no progress for %s; last: %v", s.what, s.head.node.name, silent.Round(time.Second), still.Round(time.Second), s.silent.err))
 	})
+}
+
+// sayUnanswered tells while the run goes on that an endpoint has not answered for a
+// third of the time after which it is deaf, and when it answers again.
+func (r *run) sayUnanswered(s *watched, silent time.Duration) {
+	switch late := silent >= r.pace.Deaf/3; {
+	case late && !s.late:
+		r.emit(s.head.warning(fmt.Sprintf("%s on %s has not answered for %s: %v", s.what, s.head.node.name, silent.Round(time.Second), s.silent.err)))
+		s.late = true
+	case silent == 0 && s.late:
+		r.emit(s.head.warning(fmt.Sprintf("%s on %s answers again", s.what, s.head.node.name)))
+		s.late = false
+	}
 }
 
 // deaf is what the site wants when something lives and does not serve: the end

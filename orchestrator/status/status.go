@@ -22,6 +22,9 @@ const (
 	// Silent: the controller has said nothing for longer than it ever does. It is
 	// gone, or cannot write; the run has no result.
 	Silent State = "silent"
+	// Dead: nobody leads the run any more, and it has no result: its job has ended,
+	// or its controller's process. Only who can ask for that knows.
+	Dead State = "dead"
 )
 
 // silentAfter is how long a controller that is there never is silent.

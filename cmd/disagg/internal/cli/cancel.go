@@ -83,6 +83,10 @@ func (a *app) signal(ctx context.Context, dir *rundir.Dir, now bool) error {
 		return a.cancelHere(dir)
 	}
 	client := a.slurm()
+	if j := client.Job(ctx, sub.JobID); j.Ended() {
+		_, err := fmt.Fprintf(a.Out, "run %s: %s\n", dir.ID(), jobEnd(j))
+		return errors.Join(err, dir.RemoveSecrets())
+	}
 	req := slurm.CancelRequest{Signal: "TERM", Batch: true}
 	if now {
 		req = slurm.CancelRequest{}

@@ -22,7 +22,7 @@ func TestAllocationsThatDoNotFit(t *testing.T) {
 		warnings           []string
 	}{
 		{"fits", "1:29:00", "2000000", "", nil},
-		{"no time to stop", "1:00", "2000000", "allocation 812 has 1 min left; the plan needs 2 min", nil},
+		{"no time to stop", "1:00", "2000000", "allocation 812 has 1 min left; the plan needs 2 min; get one with salloc --nodes=2 --gres=gpu:8 --exclusive --time=2", nil},
 		{"little time", "41:00", "2000000", "", []string{"allocation 812 has 41m0s left; the plan's time limit is 1h30m0s, so the run may be ended before it is done"}},
 		{"little memory", "UNLIMITED", "4096", "", []string{`allocation 812 has 4096 MB a node, but gpu-01 has 2000000 MB; ask for all of it with memory: "0" in the site's slurm section`}},
 	} {

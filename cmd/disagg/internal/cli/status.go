@@ -37,7 +37,7 @@ goes on or went well, the run's own when it failed.`,
 				if len(args) > 0 {
 					return usagef("--all and a run exclude each other")
 				}
-				return a.listRuns(f)
+				return a.listRuns(cmd.Context(), f)
 			}
 			dir, err := f.find(a, args)
 			if err != nil {
@@ -47,13 +47,9 @@ goes on or went well, the run's own when it failed.`,
 			if err != nil {
 				return err
 			}
-			if sum.State == status.Waiting {
-				if err := a.pending(cmd, dir, &sum); err != nil {
-					return err
-				}
-			}
-			if res == nil && sum.State != status.Waiting {
-				if err := a.alive(cmd.Context(), dir, &sum); err != nil {
+			var code orchestrator.ExitCode
+			if res == nil {
+				if code, err = a.fate(cmd.Context(), dir, &sum); err != nil {
 					return err
 				}
 			}
@@ -71,9 +67,9 @@ goes on or went well, the run's own when it failed.`,
 				return exitCode(*sum.ExitCode)
 			}
 			if sum.State == status.Silent {
-				return exitWith(orchestrator.ExitInternal)
+				code = orchestrator.ExitInternal
 			}
-			return nil
+			return exitWith(code)
 		},
 	}
 	f.flags(cmd)
@@ -96,55 +92,60 @@ func (a *app) summary(dir *rundir.Dir) (status.Summary, *result.Result, error) {
 	return sum, res, nil
 }
 
-// pending asks the scheduler about a run that no controller has taken.
-func (a *app) pending(cmd *cobra.Command, dir *rundir.Dir, sum *status.Summary) error {
+// fate looks what becomes of a run that has no result: the log does not say that
+// nobody will go on with it. The code is that of a run that has ended without one.
+func (a *app) fate(ctx context.Context, dir *rundir.Dir, sum *status.Summary) (orchestrator.ExitCode, error) {
 	sub, err := readSubmission(dir)
-	if err != nil || sub == nil {
-		return err
+	if err != nil {
+		return 0, err
 	}
-	client := a.slurm()
-	j := client.Job(cmd.Context(), sub.JobID)
-	sum.Waiting = fmt.Sprintf("job %s: %s", sub.JobID, jobWord(j))
-	nodes, err := client.Nodes(cmd.Context(), j.Partition)
+	gone, code := "", orchestrator.ExitInternal
+	switch {
+	case sub == nil && sum.State != status.Waiting && goneHere(dir):
+		gone = "its controller is gone"
+	case sub != nil && (sum.State == status.Waiting || a.Now().Sub(sum.LastSeen) > askEvery):
+		client := a.slurm()
+		j := client.Job(ctx, sub.JobID)
+		if j.Ended() {
+			gone, code = jobEnd(j), endCode(j)
+		} else if sum.State == status.Waiting {
+			sum.Waiting = pending(ctx, client, j)
+		}
+	}
+	if gone == "" {
+		return 0, nil
+	}
+	// It may have written its last word meanwhile.
+	if res, err := result.Read(dir.Join(rundir.ResultFile)); err != nil || res != nil {
+		return 0, err
+	}
+	what := "there is no result, and " + gone + afterwards(dir, sum.State == status.Waiting)
+	if sum.Trouble != "" {
+		what = sum.Trouble + "; " + what
+	}
+	sum.State, sum.Waiting, sum.Trouble = status.Dead, "", what
+	return code, nil
+}
+
+// afterwards is what is left to do about a run that nobody leads any more.
+func afterwards(dir *rundir.Dir, neverStarted bool) string {
+	if neverStarted {
+		return "; nothing of it was ever started"
+	}
+	return fmt.Sprintf("; `disagg cleanup %s` looks for what it left", dir.Path())
+}
+
+// pending says of a job that waits why it does.
+func pending(ctx context.Context, client *slurm.Client, j slurm.Job) string {
+	text := fmt.Sprintf("job %s: %s", j.ID, jobWord(j))
+	nodes, err := client.Nodes(ctx, j.Partition)
 	if err != nil {
 		nodes = nil // the explanation is only less detailed
 	}
 	if why := slurm.Explain(j, nodes); why != "" {
-		sum.Waiting += ": " + why
+		text += ": " + why
 	}
-	return nil
-}
-
-// alive looks whether a run that has no result still has a controller: a log does
-// not say that nobody will go on with it.
-func (a *app) alive(ctx context.Context, dir *rundir.Dir, sum *status.Summary) error {
-	sub, err := readSubmission(dir)
-	if err != nil {
-		return err
-	}
-	gone := ""
-	switch {
-	case sub == nil && goneHere(dir):
-		gone = "its controller is gone"
-	case sub != nil && a.Now().Sub(sum.LastSeen) > askEvery:
-		if j := a.slurm().Job(ctx, sub.JobID); j.Ended() {
-			gone = jobEnd(j)
-		}
-	}
-	if gone == "" {
-		return nil
-	}
-	// It may have written its last word meanwhile.
-	if res, err := result.Read(dir.Join(rundir.ResultFile)); err != nil || res != nil {
-		return err
-	}
-	sum.State = status.Silent
-	sum.Waiting = ""
-	if sum.Trouble != "" {
-		sum.Trouble += "; "
-	}
-	sum.Trouble += fmt.Sprintf("there is no result, and %s; `disagg cleanup %s` looks for what it left", gone, dir.Path())
-	return nil
+	return text
 }
 
 func jobWord(j slurm.Job) string {
@@ -223,7 +224,7 @@ func cut(s string, n int) string {
 }
 
 // listRuns prints every run in one line.
-func (a *app) listRuns(f finder) error {
+func (a *app) listRuns(ctx context.Context, f finder) error {
 	runs, err := f.runsDir(a)
 	if err != nil {
 		return err
@@ -234,7 +235,10 @@ func (a *app) listRuns(f finder) error {
 	}
 	list := []status.Summary{}
 	for _, d := range dirs {
-		s, _, err := a.summary(d)
+		s, res, err := a.summary(d)
+		if err == nil && res == nil {
+			_, err = a.fate(ctx, d, &s)
+		}
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/disagg/disagg/orchestrator"
 	"github.com/disagg/disagg/orchestrator/rundir"
 	"github.com/disagg/disagg/orchestrator/status"
 	"github.com/disagg/disagg/slurm/slurmtest"
@@ -24,13 +25,16 @@ func TestStatusOfARunThatNobodyLeads(t *testing.T) {
 		name  string
 		host  string
 		job   string // squeue's word; empty: the run was not submitted
+		begun bool
 		state status.State
 		want  string
+		code  orchestrator.ExitCode
 	}{
-		{"gone from this host", here, "", status.Silent, "OOM; there is no result, and its controller is gone; `disagg cleanup "},
-		{"on another host", "login9", "", status.Running, "OOM"},
-		{"its job has failed", "gpu-04", "FAILED", status.Silent, "OOM; there is no result, and its job 7 ended: FAILED"},
-		{"its job runs", "gpu-04", "RUNNING", status.Running, "OOM"},
+		{"gone from this host", here, "", true, status.Dead, "OOM; there is no result, and its controller is gone; `disagg cleanup ", orchestrator.ExitInternal},
+		{"on another host", "login9", "", true, status.Running, "OOM", 0},
+		{"its job has failed", "gpu-04", "FAILED", true, status.Dead, "OOM; there is no result, and its job 7 ended: FAILED; `disagg cleanup ", orchestrator.ExitScheduler},
+		{"its job was cancelled before it ran", "", "CANCELLED", false, status.Dead, "there is no result, and its job 7 ended: CANCELLED; nothing of it was ever started", orchestrator.ExitTerminated},
+		{"its job runs", "gpu-04", "RUNNING", true, status.Running, "OOM", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -38,8 +42,12 @@ func TestStatusOfARunThatNobodyLeads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := dir.Claim(rundir.Claim{Host: tt.host, PID: nobody, Time: time.Now()}); err != nil {
-				t.Fatal(err)
+			sum := status.Summary{State: status.Waiting}
+			if tt.begun {
+				if err := dir.Claim(rundir.Claim{Host: tt.host, PID: nobody, Time: time.Now()}); err != nil {
+					t.Fatal(err)
+				}
+				sum = status.Summary{State: status.Running, Trouble: "OOM", LastSeen: time.Now().Add(-time.Minute)}
 			}
 			a := &app{Streams: Streams{Now: time.Now}}
 			if tt.job != "" {
@@ -52,12 +60,12 @@ func TestStatusOfARunThatNobodyLeads(t *testing.T) {
 					slurmtest.Call{Program: "scontrol", Args: []string{"--details", "show", "job", "7"}, Stdout: "JobId=7 ExitCode=1:0\n", Times: -1},
 				).Environ()
 			}
-			sum := status.Summary{State: status.Running, Trouble: "OOM", LastSeen: time.Now().Add(-time.Minute)}
-			if err := a.alive(t.Context(), dir, &sum); err != nil {
+			code, err := a.fate(t.Context(), dir, &sum)
+			if err != nil {
 				t.Fatal(err)
 			}
-			if sum.State != tt.state || !strings.HasPrefix(sum.Trouble, tt.want) {
-				t.Errorf("state %s, trouble %q, want %s, %q", sum.State, sum.Trouble, tt.state, tt.want)
+			if code != tt.code || sum.State != tt.state || !strings.HasPrefix(sum.Trouble, tt.want) {
+				t.Errorf("code %d, state %s, trouble %q, want %s, %q", code, sum.State, sum.Trouble, tt.state, tt.want)
 			}
 		})
 	}

@@ -200,13 +200,6 @@ func (w *waiter) brokenOff(j slurm.Job) error {
 
 // noResult is the end of a job that never wrote how it ended.
 func (w *waiter) noResult(j slurm.Job) error {
-	code := orchestrator.ExitScheduler
-	if j.Presence == slurm.Present {
-		switch j.State {
-		case slurm.Cancelled, "TIMEOUT", "PREEMPTED", "DEADLINE":
-			code = orchestrator.ExitTerminated
-		}
-	}
 	err := fmt.Errorf("run %s has no result; %s", w.dir.ID(), jobEnd(j))
 	// The job is over and never took them.
 	err = errors.Join(err, w.dir.RemoveSecrets())
@@ -218,7 +211,19 @@ func (w *waiter) noResult(j slurm.Job) error {
 	if !w.logged() && len(j.Nodes) > 0 {
 		err = fmt.Errorf("%w\n%s", err, w.unseen(j))
 	}
-	return orchestrator.WithCode(code, fmt.Errorf("%w\n`disagg cleanup %s` looks for what it left", err, w.dir.Path()))
+	claim, cerr := w.dir.Claimed()
+	return orchestrator.WithCode(endCode(j), fmt.Errorf("%w%s", errors.Join(err, cerr), afterwards(w.dir, claim == nil)))
+}
+
+// endCode is the exit code of a run whose job ended without a result.
+func endCode(j slurm.Job) orchestrator.ExitCode {
+	if j.Presence == slurm.Present {
+		switch j.State {
+		case slurm.Cancelled, "TIMEOUT", "PREEMPTED", "DEADLINE":
+			return orchestrator.ExitTerminated
+		}
+	}
+	return orchestrator.ExitScheduler
 }
 
 // jobEnd says how a job ended that no result tells of.

@@ -198,8 +198,20 @@ func (f *failure) record() result.Failure {
 	}
 	if f.match != nil {
 		out.Diagnosis = &result.Diagnosis{Signature: f.match.ID, Line: f.match.Text, Meaning: f.match.Meaning, Remedy: f.match.Remedy}
+	} else if f.exit != nil && f.exit.Signal == "SIGKILL" {
+		out.Diagnosis = killedFromOutside(f.exit.OOM)
 	}
 	return out
+}
+
+// killedFromOutside explains the end of a program that had no last word.
+func killedFromOutside(oom bool) *result.Diagnosis {
+	if oom {
+		return &result.Diagnosis{Signature: "exit.oom", Meaning: "The memory of its container, or of the node, was used up.",
+			Remedy: "Look at what else runs on the node; lower host caches (kv_offload) or raise the container's and the job's memory."}
+	}
+	return &result.Diagnosis{Signature: "exit.sigkill", Meaning: "Something outside the program killed it, which leaves no word in its log: the kernel for want of memory, a person, or a watchdog.",
+		Remedy: "Look at the node's kernel log (dmesg -T | grep -i kill), and ask who was on the node at that time."}
 }
 
 // exitText says how a program ended, as a person would.

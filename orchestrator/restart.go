@@ -46,6 +46,9 @@ func (r *run) takeDeath(p *proc, f *failure) bool {
 		}
 		e.Detail["worker"], e.Detail["why"] = p.worker.ID, f.what
 		r.emit(e)
+	case r.clients && p.worker.Restarts > 0 && r.restartsOf(p.worker) >= p.worker.Restarts:
+		f.what += fmt.Sprintf("; it was started again %s already, as often as decode.restarts allows", times(p.worker.Restarts))
+		return false
 	default:
 		return false
 	}

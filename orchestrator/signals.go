@@ -90,7 +90,7 @@ func (r *run) askWho(signal string) {
 			return
 		}
 		r.stop.why = strings.Replace(r.stop.why, signal, "disagg cancel ("+c.String()+")", 1)
-		r.emit(events.Event{Kind: events.Signal, Msg: "it was asked to end with disagg cancel by " + c.String()})
+		r.emit(events.Event{Kind: events.Signal, Msg: "asked to end by disagg cancel (" + c.String() + ")"})
 	})
 }
 

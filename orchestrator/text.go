@@ -29,3 +29,11 @@ func joinMost(texts []string) string {
 
 // sortedKeys gives a map's keys in an order that does not change.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// times says how often.
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}

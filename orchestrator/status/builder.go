@@ -16,6 +16,7 @@ type Builder struct {
 	procs   []*procState
 	stageAt time.Time
 	ending  bool
+	asked   bool // the trouble is that somebody asked for the end
 }
 
 type procState struct {
@@ -63,8 +64,8 @@ func (b *Builder) add(e events.Event) {
 	case events.Warning:
 		b.sum.Warnings = append(b.sum.Warnings, e.Msg)
 	case events.Cause, events.Signal:
-		if b.sum.Trouble == "" {
-			b.sum.Trouble = e.Msg
+		if b.sum.Trouble == "" || b.asked && strings.HasPrefix(e.Msg, "asked to end by ") {
+			b.sum.Trouble, b.asked = e.Msg, e.Kind == events.Signal
 		}
 	case events.Diagnosis:
 		b.explain(e)

@@ -51,7 +51,8 @@ without one everything is checked that the site file says of its nodes.
 
 Where: --local is this host; --nodes HOSTLIST reaches nodes by ssh; --jobid N, or
 a shell inside an allocation, uses one step beside whatever runs there. Nothing
-on a node is changed, killed or reset, and no password is ever asked for.
+on a node is changed, killed or reset, and no password is ever asked for. Over
+ssh a node keeps a copy of this binary in /tmp (ssh.dir of the site).
 
 The command ends with exit code 4 when a node is unfit. What can only be seen
 inside a run's images is checked by the run itself, before anything is launched.`,

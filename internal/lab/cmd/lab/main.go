@@ -13,7 +13,10 @@ import (
 	"github.com/disagg/disagg/internal/lab/labd"
 )
 
-const usage = `usage: lab up [-dir DIR] [-nodes N]     start a cluster; it stays until down
+const usage = `usage: lab up [-dir DIR] [-nodes N] [-disagg FILE]
+                                        start a cluster; it stays until down.
+                                        With the program, all that a first run
+                                        needs is made beside it
        lab down [-dir DIR]              take it down whole
        lab shell [-dir DIR] [NODE]      a shell on the controller, or on NODE
        lab run [-dir DIR] PROGRAM ...   run a program on the controller`
@@ -45,12 +48,13 @@ func run(args []string) error {
 	}
 	dir := flags.String("dir", usual, "the lab's directory")
 	nodes := flags.Int("nodes", 4, "number of nodes (up)")
+	disagg := flags.String("disagg", "", "the program to try (up)")
 	if err := flags.Parse(rest); err != nil {
 		return err
 	}
 	switch verb {
 	case "up":
-		return up(*dir, *nodes)
+		return up(*dir, *nodes, *disagg)
 	case "down":
 		return lab.Down(*dir)
 	case "shell":
@@ -74,13 +78,21 @@ func processes() map[string]func([]string) error {
 	}
 }
 
-func up(dir string, n int) error {
+func up(dir string, n int, disagg string) error {
 	l, err := lab.Up(dir, n, lab.WithImages())
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(os.Stdout, "%s are up; %s is shared and goes with the lab\n", strings.Join(l.Nodes(), " "), l.Dir())
-	return err
+	fmt.Printf("%s are up; %s is shared and goes with the lab\n", strings.Join(l.Nodes(), " "), l.Dir())
+	if disagg == "" {
+		return nil
+	}
+	try, err := outfit(l, disagg)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("a first run, in make lab-shell:\n  cd %s\n  export DISAGG_SITE=$PWD/site.yaml\n  ./disagg submit recipe.yaml --wait\n", try)
+	return nil
 }
 
 // enter runs a program in the lab with this process's terminal.

@@ -83,16 +83,15 @@ func up(dir string, n int, disagg string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s are up; %s is shared and goes with the lab\n", strings.Join(l.Nodes(), " "), l.Dir())
-	if disagg == "" {
-		return nil
+	if _, err := fmt.Fprintf(os.Stdout, "%s are up; %s is shared and goes with the lab\n", strings.Join(l.Nodes(), " "), l.Dir()); err != nil || disagg == "" {
+		return err
 	}
 	try, err := outfit(l, disagg)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("a first run, in make lab-shell:\n  cd %s\n  export DISAGG_SITE=$PWD/site.yaml\n  ./disagg submit recipe.yaml --wait\n", try)
-	return nil
+	_, err = fmt.Fprintf(os.Stdout, "a first run, in make lab-shell:\n  cd %s\n  export DISAGG_SITE=$PWD/site.yaml\n  ./disagg submit recipe.yaml --wait\n", try)
+	return err
 }
 
 // enter runs a program in the lab with this process's terminal.

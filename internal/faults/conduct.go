@@ -59,7 +59,7 @@ func twice() []Fault {
 		{ID: "kill-engine-stop-dockerd", Group: Twice, What: "a worker's engine is killed while the container daemon of its node hangs", Codes: []int{7},
 			Cause:   `decode-0\.0 on node\d+ was killed by SIGKILL`,
 			Printed: `decode-0.0 on node7 was killed by SIGKILL`, Bound: lease + ending, Kept: everything(),
-			Note: "what could not be looked at is listed"},
+			Note: "what could not be looked at is listed; `disagg cleanup RUN --yes` sees to it"},
 		{ID: "kill-controller-in-teardown", Group: Twice, What: "a worker's engine is killed, and the controller while it stops the others, which ignore TERM", Codes: []int{7},
 			Cause:   `decode-0\.0 on node\d+ was killed by SIGKILL`,
 			Printed: `decode-0.0 on node8 was killed by SIGKILL`, Bound: ending, Kept: Kept{Logs: true, Events: true},

@@ -16,10 +16,11 @@ import (
 // scancel runs scancel with arguments, in which JOB stands for the job.
 func scancel(args ...string) func(*rig) {
 	return func(r *rig) {
-		for i, a := range args {
-			args[i] = strings.ReplaceAll(a, "JOB", r.Job())
+		call := []string{"scancel"}
+		for _, a := range args {
+			call = append(call, strings.ReplaceAll(a, "JOB", r.Job()))
 		}
-		r.Want(r.Run(append([]string{"scancel"}, args...)...), 0)
+		r.Want(r.Run(call...), 0)
 	}
 }
 
@@ -242,7 +243,7 @@ func twoTrials() map[string]trial {
 		"kill-agent-and-shim": {do: func(r *rig) {
 			r.MustExec(r.T, r.decode, "kill", "-KILL", fmt.Sprint(r.agentPID(r.decode)), fmt.Sprint(r.shimPID()))
 		}},
-		"kill-engine-stop-dockerd": {do: after(hung, signals("KILL", engine)), heal: continued(lab.Dockerd), blind: true},
+		"kill-engine-stop-dockerd": cleansUp(trial{do: after(hung, signals("KILL", engine)), heal: continued(lab.Dockerd)}),
 		"kill-controller-in-teardown": {faulty: "ignore-term:role=prefill", recipe: longGrace, do: func(r *rig) {
 			r.Signal(r.decode, r.enginePID, "KILL")
 			r.Until("the stop", 10*time.Second, func(e events.Event) bool { return e.Kind == events.StageStarted && e.Stage == "stop" })
@@ -250,10 +251,7 @@ func twoTrials() map[string]trial {
 			r.Signal(r.controllers, r.controllerPID(), "KILL")
 		}},
 		"kill-controller-and-srun": {
-			set: func(r *rig) {
-				ssh := r.SSH()
-				r.Site(fmt.Sprintf("ssh: {identity: [%s], known_hosts: [%s]}", ssh.Identity, ssh.KnownHosts))
-			},
+			set: withSSH,
 			do: func(r *rig) {
 				a, b := r.controllerPID(), r.srunPID()
 				r.MustExec(r.T, r.controllers, "kill", "-KILL", fmt.Sprint(a), fmt.Sprint(b))
@@ -263,7 +261,7 @@ func twoTrials() map[string]trial {
 				if s := r.Disagg("cleanup", r.RunPath()); s.Code != 9 && s.Code != 0 {
 					r.T.Errorf("cleanup without --yes ended with %d\n%s%s", s.Code, s.Out, s.Err)
 				}
-				r.Want(r.Disagg("cleanup", r.RunPath(), "--yes"), 0)
+				r.cleanUp()
 			},
 		},
 	}

@@ -147,7 +147,7 @@ func TestMatrix(t *testing.T) {
 				}
 				if tr.single {
 					turn.Lock()
-					defer turn.Unlock()
+					t.Cleanup(turn.Unlock) // after those of the trial
 				}
 				newRig(t, f, tr).try()
 			})

@@ -67,6 +67,42 @@ func continued(name string) func(*rig) {
 	}
 }
 
+// withSSH lets commands of the run's user reach the nodes when its agents are gone.
+func withSSH(r *rig) {
+	ssh := r.SSH()
+	r.Site(fmt.Sprintf("ssh: {identity: [%s], known_hosts: [%s]}", ssh.Identity, ssh.KnownHosts))
+}
+
+// cleansUp makes a trial do, when its node is well again, what the run said that is
+// left to do.
+func cleansUp(t trial) trial {
+	heal := t.heal
+	t.set, t.blind = withSSH, true
+	if heal != nil {
+		t.heal = func(r *rig) { heal(r); r.cleanUp() }
+		return t
+	}
+	do := t.do
+	t.do = func(r *rig) {
+		do(r) // it says how to heal
+		heal := r.heal
+		r.heal = func(r *rig) { heal(r); r.cleanUp() }
+	}
+	return t
+}
+
+// cleanUp calls for what is left until nothing is: an agent may still be at work.
+func (r *rig) cleanUp() {
+	r.T.Helper()
+	var s world.Said
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Second) {
+		if s = r.Disagg("cleanup", r.RunPath(), "--yes"); s.Code == 0 {
+			return
+		}
+	}
+	r.T.Errorf("cleanup ends with %d\n%s%s", s.Code, s.Out, s.Err)
+}
+
 // after does several things one after the other.
 func after(steps ...func(*rig)) func(*rig) {
 	return func(r *rig) {
@@ -116,7 +152,7 @@ func killTrials() map[string]trial {
 		},
 		"kill-containerd-shim": kill(containerdShim),
 		"remove-container":     {do: func(r *rig) { r.Must(r.RemoveContainer(r.decode, r.containerID())) }},
-		"kill-dockerd":         {do: after(daemon(lab.Dockerd, syscall.SIGKILL), letGo), heal: restarted(lab.Dockerd), blind: true},
+		"kill-dockerd":         cleansUp(trial{do: after(daemon(lab.Dockerd, syscall.SIGKILL), letGo), heal: restarted(lab.Dockerd)}),
 		"kill-slurmd":          {do: after(daemon(lab.Slurmd, syscall.SIGKILL), pause(2*time.Second), letGo), heal: restarted(lab.Slurmd)},
 		"kill-slurmctld": {
 			alone: true,
@@ -170,13 +206,9 @@ func stopTrials() map[string]trial {
 			recipe: "timeouts: {grace: 5s, launch: 10s}\n",
 			set:    dockerTool("kill -STOP $$"), start: withTools,
 		},
-		"stop-containerd-shim": func() trial {
-			t := lasting(stop(containerdShim))
-			t.blind = true
-			return t
-		}(),
-		"stop-dockerd": {do: after(daemon(lab.Dockerd, syscall.SIGSTOP), letGo), heal: continued(lab.Dockerd), blind: true},
-		"stop-slurmd":  {do: after(daemon(lab.Slurmd, syscall.SIGSTOP), letGo), heal: continued(lab.Slurmd)},
+		"stop-containerd-shim": cleansUp(lasting(stop(containerdShim))),
+		"stop-dockerd":         cleansUp(trial{do: after(daemon(lab.Dockerd, syscall.SIGSTOP), letGo), heal: continued(lab.Dockerd)}),
+		"stop-slurmd":          {do: after(daemon(lab.Slurmd, syscall.SIGSTOP), letGo), heal: continued(lab.Slurmd)},
 		"stop-slurmctld": {
 			alone: true,
 			do: func(r *rig) {
@@ -251,7 +283,9 @@ func fill(r *rig) {
 func onSmallDisk(name string) func(*rig) {
 	return func(r *rig) {
 		r.RunsDir = filepath.Join(r.SmallDir(name), fmt.Sprintf("runs-%d", time.Now().UnixNano()))
-		r.Must(os.MkdirAll(r.HostPath(r.RunsDir), 0o755))
+		path := r.HostPath(r.RunsDir)
+		r.Must(os.MkdirAll(path, 0o755))
+		r.T.Cleanup(func() { r.Must(os.RemoveAll(path)) }) // the next trial needs the room
 		r.Site("")
 	}
 }

@@ -61,7 +61,7 @@ func describeOpen(open map[string]error) string {
 func (a *asking) suspect() *models.Worker {
 	var in []*models.Worker
 	for _, w := range a.ways {
-		if a.open[w.String()] == nil {
+		if a.open[w.String()] == nil { // a token came, or no attempt has ended yet
 			continue
 		}
 		ends := slices.DeleteFunc([]*models.Worker{w.prefill, w.decode}, func(x *models.Worker) bool { return x == nil })
@@ -72,7 +72,7 @@ func (a *asking) suspect() *models.Worker {
 		in = slices.DeleteFunc(in, func(x *models.Worker) bool { return !slices.Contains(ends, x) })
 	}
 	for _, w := range a.ways {
-		if a.open[w.String()] == nil {
+		if _, waits := a.open[w.String()]; !waits {
 			in = slices.DeleteFunc(in, func(x *models.Worker) bool { return x == w.prefill || x == w.decode })
 		}
 	}

@@ -44,7 +44,7 @@ func TestPick(t *testing.T) {
 		{"an address before loopback", "", "", []Link{lo, eno}, true, "eno1", "10.0.0.5", ""},
 		{"none", "", "", []Link{lo, docker}, false, "", "", "no interface has an address that other nodes could reach"},
 		{"several without a route", "", "", []Link{eno, ib}, false, "", "", "eno1 (fe80::1 10.0.0.5), ib0"},
-		{"unknown", "bond0,bond1", "eno1", []Link{lo, eno}, true, "", "", "no interface bond0 or bond1 on this node; it has lo (127.0.0.1 ::1), eno1"},
+		{"unknown", "bond0,bond1", "eno1", []Link{lo, eno}, true, "", "", "no interface bond0 or bond1 on this node, as network.interface of the site has it; it has lo (127.0.0.1 ::1), eno1"},
 		{"named loopback", "lo", "eno1", []Link{lo, eno}, true, "", "", "lo has only 127.0.0.1 (loopback)"},
 		{"named link-local", "usb0", "eno1", []Link{link("usb0", "169.254.3.1"), eno}, false, "", "", "usb0 has only 169.254.3.1 (link-local)"},
 		{"named bridge", "docker0", "eno1", []Link{docker, eno}, false, "", "", "docker0 is a bridge of this node's own containers"},

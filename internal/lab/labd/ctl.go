@@ -162,9 +162,21 @@ func (c *controller) startMunge() error {
 	})
 }
 
-// startNode starts the init of node i, links its network and waits until its
-// daemons answer.
+// startNode starts a node. Its init may be gone before its network is linked, when
+// something else on the machine ends it; then it is started once more.
 func (c *controller) startNode(i int) error {
+	err := c.tryNode(i)
+	if errors.Is(err, errNotLinked) {
+		err = c.tryNode(i)
+	}
+	return err
+}
+
+var errNotLinked = errors.New("its network was not linked")
+
+// tryNode starts the init of node i, links its network and waits until its
+// daemons answer.
+func (c *controller) tryNode(i int) error {
 	name := c.spec.Nodes[i]
 	if err := makeCgroups(c.spec, name); err != nil {
 		return err
@@ -197,7 +209,15 @@ func (c *controller) startNode(i int) error {
 		return err
 	}
 	if err := c.link(i, ch.pid); err != nil {
-		return fmt.Errorf("link %s: %w; its init: %s", name, err, tail(c.spec.NodePath(name, "init.log")))
+		how := "lives"
+		select {
+		case <-ch.done:
+			how = describe(ch.status)
+		default:
+			_ = syscall.Kill(ch.pid, syscall.SIGKILL)
+			<-ch.done
+		}
+		return fmt.Errorf("link %s: %w: %w; its init: %s: %s", name, errNotLinked, err, how, tail(c.spec.NodePath(name, "init.log")))
 	}
 	inW.Close() // the network is there: go on
 	var hello nodeHello

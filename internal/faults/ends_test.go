@@ -33,19 +33,18 @@ const (
 // interrupts presses Ctrl-C at the terminal of a disagg run in salloc, so many
 // times, with a pause between.
 func interrupts(times int, between time.Duration) trial {
-	var term *terminal
 	return trial{
 		recipe: longGrace, faulty: stubborn,
 		start: func(r *rig) func() world.Said {
-			term = r.atTerminal("salloc", "--nodes=2", "--gres=gpu:8", "--exclusive", "--time=5", r.Bin, "run", "recipe.yaml")
-			return term.wait
+			r.term = r.atTerminal("salloc", "--nodes=2", "--gres=gpu:8", "--exclusive", "--time=5", r.Bin, "run", "recipe.yaml")
+			return r.term.wait
 		},
 		do: func(r *rig) {
 			for i := range times {
 				if i > 0 {
 					time.Sleep(between)
 				}
-				r.Must(term.press(ctrlC))
+				r.Must(r.term.press(ctrlC))
 			}
 		},
 	}

@@ -27,7 +27,8 @@ type rig struct {
 	enginePID       int    // of decode-0.0, in its node's table
 	at              time.Time
 	healed          bool
-	frozen          string // container
+	frozen          string    // container
+	term            *terminal // that the run is at, if it is at one
 }
 
 // trial is how a fault is brought about.

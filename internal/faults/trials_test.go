@@ -91,16 +91,18 @@ func cleansUp(t trial) trial {
 	return t
 }
 
-// cleanUp calls for what is left until nothing is: an agent may still be at work.
+// cleanUp calls for what is left until nothing is: an agent that is still at work
+// keeps its directory, and may be ended with it by the end of its job.
 func (r *rig) cleanUp() {
 	r.T.Helper()
 	var s world.Said
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Second) {
-		if s = r.Disagg("cleanup", r.RunPath(), "--yes"); s.Code == 0 {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Second) {
+		s = r.Disagg("cleanup", r.RunPath(), "--yes")
+		if left, err := r.LookFor(r.own()...); s.Code == 0 && err == nil && len(left) == 0 {
 			return
 		}
 	}
-	r.T.Errorf("cleanup ends with %d\n%s%s", s.Code, s.Out, s.Err)
+	r.T.Errorf("cleanup ends with %d, and left is %q\n%s%s", s.Code, r.Left(r.own()...), s.Out, s.Err)
 }
 
 // after does several things one after the other.

@@ -2,10 +2,7 @@ package rundir
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 )
 
@@ -32,16 +29,5 @@ func (d *Dir) NoteCancel(c Cancel) error {
 
 // Cancelled says who asked the run to end with `disagg cancel`; nil: nobody did.
 func (d *Dir) Cancelled() (*Cancel, error) {
-	data, err := os.ReadFile(d.Join(CancelFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read who cancelled: %w", err)
-	}
-	var c Cancel
-	if err := json.Unmarshal(data, &c); err != nil {
-		return nil, fmt.Errorf("read who cancelled: %s: %w", d.Join(CancelFile), err)
-	}
-	return &c, nil
+	return note[Cancel](d, CancelFile, "read who cancelled")
 }

@@ -50,16 +50,21 @@ func (d *Dir) claimed() error {
 
 // Claimed tells which controller took the run; nil: none yet.
 func (d *Dir) Claimed() (*Claim, error) {
-	data, err := os.ReadFile(d.Join(ClaimFile))
+	return note[Claim](d, ClaimFile, "read claim")
+}
+
+// note reads a small record that may not be there: then it is nil.
+func note[T any](d *Dir, name, doing string) (*T, error) {
+	data, err := os.ReadFile(d.Join(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read claim: %w", err)
+		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	var c Claim
-	if err := json.Unmarshal(data, &c); err != nil {
-		return nil, fmt.Errorf("read claim: %w", err)
+	var v T
+	if err := json.Unmarshal(data, &v); err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	return &c, nil
+	return &v, nil
 }

@@ -290,6 +290,7 @@ type Budgets struct {
 	Canary    Duration `json:"canary"`
 	Client    Duration `json:"client"` // one point
 	Eval      Duration `json:"eval"`
+	Stall     Duration `json:"stall"` // requests in flight, and no token
 	Collect   Duration `json:"collect"`
 	Grace     Duration `json:"grace"` // between TERM and KILL
 }

@@ -296,6 +296,10 @@ type Timeouts struct {
 	Client Duration `yaml:"client,omitempty" min:"1000000000"`
 	// Eval is the time for the evaluation.
 	Eval Duration `yaml:"eval,omitempty" min:"1000000000"`
+	// Stall is the time that a decode worker may have requests in flight without a
+	// new token; what they wait for, a KV transfer or the engine, then counts as
+	// stalled. It must be longer than the longest prefill.
+	Stall Duration `yaml:"stall,omitempty" min:"1000000000"`
 	// Collect is the time to fetch logs and results.
 	Collect Duration `yaml:"collect,omitempty" min:"1000000000"`
 	// Grace is the time between TERM and KILL.

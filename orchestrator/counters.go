@@ -108,9 +108,12 @@ func (c counters) workDone() (float64, bool) {
 // tokens counts generated tokens.
 func (c counters) tokens() (float64, bool) { return c.sumSuffix("generation_tokens_total") }
 
-// running is how many requests are in flight.
-func (c counters) running() (float64, bool) {
-	return c.sumSuffix("num_running_reqs", "num_requests_running")
+// inFlight is how many requests a worker has taken and not answered. One that waits
+// for its KV is not running yet: SGLang holds it in queues of its own, vLLM among
+// the waiting (sglang and vllm metrics collectors).
+func (c counters) inFlight() (float64, bool) {
+	return c.sumSuffix("num_running_reqs", "num_queue_reqs", "num_decode_prealloc_queue_reqs", "num_decode_transfer_queue_reqs",
+		"num_requests_running", "num_requests_waiting")
 }
 
 // scrape reads the metrics of a worker.

@@ -26,6 +26,7 @@ type failure struct {
 	exit    *deploy.Exit
 	log     []string
 	logFile string
+	state   []string // of everything, when this was found
 	match   *signature.Match
 	read    bool // its log is being read, or was
 
@@ -120,6 +121,9 @@ func (f *failure) detail() map[string]any {
 	if f.logFile != "" {
 		d["log_file"] = f.logFile
 	}
+	if len(f.state) > 0 {
+		d["state"] = f.state
+	}
 	if len(d) == 0 {
 		return nil
 	}
@@ -194,7 +198,7 @@ func (f *failure) rank() int {
 func (f *failure) record() result.Failure {
 	out := result.Failure{
 		Time: f.at.UTC(), Stage: f.stage, What: f.what, Process: f.process, Node: f.node,
-		Exit: f.exit, Log: f.log, LogFile: f.logFile,
+		Exit: f.exit, Log: f.log, LogFile: f.logFile, State: f.state,
 	}
 	if f.match != nil {
 		out.Diagnosis = &result.Diagnosis{Signature: f.match.ID, Line: f.match.Text, Meaning: f.match.Meaning, Remedy: f.match.Remedy}

@@ -109,6 +109,15 @@ func TestFaultsWhileServing(t *testing.T) {
 				return deploy.Exit{Code: 143}
 			}
 		}, ExitWorkload, "worker decode-0 on gpu-03 has 64 requests in flight and generated no token for 3m", missing, 180 * time.Second, 200 * time.Second},
+		{"KV transfers stall", func(s *scenario) { // nothing runs any more, everything waits
+			s.slow()
+			id := s.plan.Client.Points[0].ID
+			s.c.programs[id] = func(ctx context.Context, p *fakeProc) deploy.Exit {
+				s.engines["decode-0"].awaiting.Store(64)
+				<-ctx.Done()
+				return deploy.Exit{Code: 143}
+			}
+		}, ExitWorkload, "worker decode-0 on gpu-03 has 64 requests in flight and generated no token for 3m", missing, 180 * time.Second, 200 * time.Second},
 		{"a node is lost", func(s *scenario) {
 			s.during(5*time.Second, func() { s.c.nodes["gpu-02"].lose(errors.New("no sign of life for 30s")) })
 		}, ExitWorkload, "node gpu-02 is lost: no sign of life for 30s", missing, 5 * time.Second, 6 * time.Second},
@@ -842,8 +851,10 @@ func TestCountersProveWorkersOfOtherRouters(t *testing.T) {
 
 type fakePreflight struct {
 	host, image PreflightReport
+	during      RunReport
 	err         error
 	asked       []string
+	again       []string      // who was asked for During
 	bundle      func() string // the directory to make for what was gathered; nil: none
 }
 
@@ -861,6 +872,13 @@ func (f *fakePreflight) Host(_ context.Context, nodes []PreflightNode) (Prefligh
 
 func (f *fakePreflight) InImage(context.Context, []PreflightNode) (PreflightReport, error) {
 	return f.image, nil
+}
+
+func (f *fakePreflight) During(_ context.Context, nodes []PreflightNode, file string) (RunReport, error) {
+	for _, n := range nodes {
+		f.again = append(f.again, file+" "+n.Name)
+	}
+	return f.during, nil
 }
 
 func TestPreflight(t *testing.T) {

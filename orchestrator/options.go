@@ -60,9 +60,6 @@ type Pace struct {
 	// Mute is how long a worker may not answer although its log moves; default
 	// 10 min, the health timeout engines use for themselves.
 	Mute time.Duration
-	// Stall is how long requests may be in flight without a new token; default
-	// 3 min.
-	Stall time.Duration
 	// Scheduler is the time between looks at the scheduler's view; default 15 s.
 	Scheduler time.Duration
 	// Look bounds the search for leftovers; default 10 s. Ports and memory may be
@@ -89,7 +86,6 @@ func (p Pace) filled() Pace {
 	def(&p.Watch, 5*time.Second)
 	def(&p.Deaf, time.Minute)
 	def(&p.Mute, 10*time.Minute)
-	def(&p.Stall, 3*time.Minute)
 	def(&p.Scheduler, 15*time.Second)
 	def(&p.Look, 10*time.Second)
 	def(&p.Unwritable, 30*time.Second)

@@ -103,6 +103,13 @@ func (r *run) runPoint(ctx context.Context, pt *point, budget time.Duration) err
 	}
 	if _, late := errors.AsType[*failure](err); late { // the point's deadline, not the run's
 		note := fmt.Sprintf("%s did not end within %s; its last line is %q", p.where(), took.Round(time.Second), p.lastLine)
+		state, err := r.stateNow(ctx)
+		if err != nil {
+			return err
+		}
+		e := p.warning(fmt.Sprintf("when %s had no time left: %s", p.where(), strings.Join(state, "; ")))
+		e.Detail = map[string]any{"state": state}
+		r.warn(e)
 		r.closePoint(pt, result.PointFailed, note, took)
 		return r.stopPoint(ctx, p)
 	}

@@ -9,6 +9,18 @@ type Preflight interface {
 	Host(ctx context.Context, nodes []PreflightNode) (PreflightReport, error)
 	// InImage checks what only shows inside the images of the run.
 	InImage(ctx context.Context, nodes []PreflightNode) (PreflightReport, error)
+	// During looks at nodes once more, while the run is on or just after it: what
+	// their NICs counted since Host, and what holds sockets and processes up. The
+	// counters go to a file of the run directory.
+	During(ctx context.Context, nodes []PreflightNode, file string) (RunReport, error)
+}
+
+// RunReport is what happened on the nodes since they were checked.
+type RunReport struct {
+	// Found are things that are not as they should be, one line each.
+	Found []string
+	// Unproven is what could not be compared, and why.
+	Unproven []string
 }
 
 // PreflightNode is one node to check.

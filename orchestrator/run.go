@@ -57,8 +57,10 @@ type run struct {
 	modelDir   string              // the model's directory on the nodes; empty: none was looked for
 	fabric     map[string]Fabric
 	failures   []*failure
-	diagnosing int // logs being read
-	asking     int // questions to the scheduler that matter for the cause
+	diagnosing int  // logs being read
+	counting   bool // nodes are asked what they counted
+	states     int  // how often the state of things was kept
+	asking     int  // questions to the scheduler that matter for the cause
 	stop       stopState
 	unproven   []string
 	warnings   []string

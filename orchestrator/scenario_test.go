@@ -210,7 +210,7 @@ func testPlan(p, d int) *models.Plan {
 			Agents: models.Duration(60 * time.Second), Preflight: models.Duration(60 * time.Second), Image: models.Duration(600 * time.Second),
 			Launch: models.Duration(60 * time.Second), Worker: models.Duration(120 * time.Second), WorkerMax: models.Duration(1800 * time.Second),
 			Router: models.Duration(120 * time.Second), Canary: models.Duration(120 * time.Second), Client: models.Duration(1800 * time.Second),
-			Eval: models.Duration(1800 * time.Second), Collect: models.Duration(60 * time.Second), Grace: models.Duration(10 * time.Second),
+			Eval: models.Duration(1800 * time.Second), Stall: models.Duration(180 * time.Second), Collect: models.Duration(60 * time.Second), Grace: models.Duration(10 * time.Second),
 		},
 		Deaf: "fail",
 		Router: &models.Router{

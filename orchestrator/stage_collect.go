@@ -17,6 +17,9 @@ import (
 // stageCollect makes sure that all logs are here: fetched from nodes that do not
 // see the run directory, looked for where they do.
 func (r *run) stageCollect(ctx context.Context) error {
+	if err := r.awaitCounts(ctx); err != nil {
+		return err
+	}
 	var apart []*node
 	var problems []string
 	for _, n := range r.used() {

@@ -25,8 +25,9 @@ const (
 // teardown ends everything, whatever happened before, each step in bounded time:
 // stop, collect, look, and close the connections.
 func (r *run) teardown() {
-	r.stop.begun, r.stop.during = true, r.stage
 	r.stopWatch()
+	r.stop.begun, r.stop.during = true, r.stage
+	r.countLast()
 	why := "the run is done"
 	switch {
 	case r.stop.asked():

@@ -14,6 +14,7 @@ type watcher struct {
 	workers []*watched
 	router  *watched
 	members since
+	hung    []*failure // found, while the state of things is being kept
 }
 
 // watched is one HTTP endpoint under watch.
@@ -95,6 +96,7 @@ func (r *run) stopWatch() {
 	if r.watch.cancel != nil {
 		r.watch.cancel()
 	}
+	r.sayHung(nil)
 }
 
 // rounds calls ask again and again, a pause between.
@@ -150,11 +152,27 @@ func (r *run) deaf(told *bool, p *proc, what string) {
 		return
 	}
 	*told = true
-	if r.plan.Deaf == deafWarn {
-		r.warn(p.warning(what))
-		return
+	r.watch.hung = append(r.watch.hung, &failure{what: what, process: p.ID, node: p.node.name, logFile: p.logName})
+	if len(r.watch.hung) == 1 {
+		r.keepState(r.sayHung)
 	}
-	r.fail(&failure{what: what, process: p.ID, node: p.node.name, logFile: p.logName})
+}
+
+// sayHung acts on what was found to hang, once the state of things is kept; state is
+// what there is to say of it.
+func (r *run) sayHung(state []string) {
+	hung := r.watch.hung
+	r.watch.hung = nil
+	for _, f := range hung {
+		f.state = state
+		if r.plan.Deaf == deafWarn {
+			e := r.procs[f.process].warning(f.what)
+			e.Detail = f.detail()
+			r.warn(e)
+			continue
+		}
+		r.fail(f)
+	}
 }
 
 // deafWarn is the site's choice to go on with a deaf worker.
@@ -189,7 +207,7 @@ func (r *run) watchTokens(ctx context.Context, s *watched, base string) {
 		return // no metrics, or no answer: watchHealth sees to that
 	}
 	tokens, ok := c.tokens()
-	inFlight, counts := c.running()
+	inFlight, counts := c.inFlight()
 	r.post(ctx, func() {
 		if !ok {
 			return
@@ -197,7 +215,7 @@ func (r *run) watchTokens(ctx context.Context, s *watched, base string) {
 		switch {
 		case !s.decode || !counts || inFlight == 0 || tokens != s.stall.tokens:
 			s.stall = stall{at: time.Now(), tokens: tokens}
-		case time.Since(s.stall.at) >= r.pace.Stall:
+		case time.Since(s.stall.at) >= r.plan.Budgets.Stall.D():
 			r.deaf(&s.stall.told, s.head, fmt.Sprintf("%s on %s has %g requests in flight and generated no token for %s: the KV transfer or the engine stalls", s.what, s.head.node.name, inFlight, time.Since(s.stall.at).Round(time.Second)))
 		}
 	})

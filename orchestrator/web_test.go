@@ -152,6 +152,10 @@ smg_worker_cb_outcomes_total{worker="http://10.0.0.1:8000",outcome="failure"} 50
 smg_worker_cb_outcomes_total{worker="http://10.0.0.2:8000@1",outcome="success"} 4
 vllm_router_pd_decode_requests_total{worker="10.0.0.2:8000"} 1
 smg_worker_health{worker="http://10.0.0.3:8000"} 1
+sglang:num_queue_reqs{model_name="m"} 1
+sglang:num_decode_prealloc_queue_reqs{model_name="m"} 2
+sglang:num_decode_transfer_queue_reqs{model_name="m"} 4
+vllm:num_requests_waiting{engine="0"} 5
 broken{
 NaNsense x
 `))
@@ -161,8 +165,8 @@ NaNsense x
 	if n, ok := c.workDone(); !ok || n != 137 {
 		t.Errorf("workDone = %g, %v", n, ok)
 	}
-	if n, ok := c.running(); !ok || n != 3 {
-		t.Errorf("running = %g, %v", n, ok)
+	if n, ok := c.inFlight(); !ok || n != 15 {
+		t.Errorf("inFlight = %g, %v", n, ok)
 	}
 	if diff := cmp.Diff(map[string]float64{"10.0.0.1:8000": 3, "10.0.0.2:8000": 5}, c.byWorker); diff != "" {
 		t.Errorf("by worker (-want +got):\n%s", diff)

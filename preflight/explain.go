@@ -19,9 +19,9 @@ func Explain(id string) (string, error) {
 // nearest suggests the id that differs in the fewest letters.
 func nearest(id string) string {
 	best, dist := "", 5
-	for _, x := range IDs() {
-		if d := distance(id, x); d < dist {
-			best, dist = x, d
+	for _, x := range append(checks.Docs(), checks.RunDocs()...) {
+		if d := distance(id, x.ID); d < dist {
+			best, dist = x.ID, d
 		}
 	}
 	if best == "" {

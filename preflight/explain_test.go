@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write generated files")
 // TestDocs keeps the documentation and the checks in step.
 func TestDocs(t *testing.T) {
 	t.Parallel()
-	ids, docs := preflight.IDs(), checks.Docs()
+	ids, docs := append(preflight.IDs(), checks.RunCounters, checks.RunSockets, checks.RunStuck), append(checks.Docs(), checks.RunDocs()...)
 	if len(ids) != len(docs) {
 		t.Errorf("%d checks, %d documented", len(ids), len(docs))
 	}

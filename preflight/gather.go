@@ -57,9 +57,12 @@ func gather(ctx context.Context, s Spec, self []string) Facts {
 	g := &gathering{runner: newRunner(s, f), ctx: ctx, spec: s, self: self}
 	finished := make(chan struct{})
 	go func() {
-		if s.Context == ContextImage {
+		switch s.Context {
+		case ContextImage:
 			g.image()
-		} else {
+		case ContextRun:
+			g.during()
+		default:
 			g.host()
 		}
 		close(finished)
@@ -191,7 +194,7 @@ func cmd(id string, argv ...string) command { return command{id, argv} }
 // nics asks the tools of the NIC families that are there.
 func (g *gathering) nics() {
 	e := &g.spec.Expect
-	if d := e.Site.RDMA.Devices; !e.RDMA.Needed || d != nil && *d == 0 {
+	if e.NoRDMA() != "" {
 		return
 	}
 	v := g.view()

@@ -19,7 +19,7 @@ const DefaultBudget = 30 * time.Second
 // as JSON and holds no secret.
 type Spec struct {
 	Version int `json:"version"`
-	// Context is where the facts are gathered: ContextHost or ContextImage.
+	// Context is where the facts are gathered: ContextHost, ContextImage or ContextRun.
 	Context string `json:"context"`
 	// Node is the name the launcher uses for the node that is asked.
 	Node string `json:"node,omitempty"`
@@ -168,6 +168,16 @@ func (s *Spec) countGPUs() {
 func (s Spec) Inside(image string) Spec {
 	s.Context, s.Image = ContextImage, image
 	s.Expect = s.Expect.Inside(image)
+	return s
+}
+
+// runBudget bounds a look at a node that a run, or its end, waits for.
+const runBudget = 6 * time.Second
+
+// During is the spec for looking at the nodes once more while the run is on.
+func (s Spec) During() Spec {
+	s.Context = ContextRun
+	s.Budget = min(s.Budget, models.Duration(runBudget))
 	return s
 }
 

@@ -31,6 +31,7 @@ const (
 
 	ContextHost  = facts.ContextHost
 	ContextImage = facts.ContextImage
+	ContextRun   = facts.ContextRun
 )
 
 // DeriveQoS reads from a node's facts how KV traffic should be marked there: the

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -170,6 +171,20 @@ func programTrials() map[string]trial {
 			}
 		}},
 		"no-kv": {faulty: "stall-kv:role=prefill", recipe: "timeouts: {grace: 5s, canary: 12s}\n"},
+		"kv-stalls": {
+			recipe: "timeouts: {grace: 5s, stall: 10s}\n",
+			do: func(r *rig) {
+				r.MustExec(r.T, r.prefill, "bash", "-c", `exec 3<>/dev/tcp/127.0.0.1/8000 && printf 'POST /_standin/fault HTTP/1.0\r\nContent-Length: 8\r\n\r\nstall-kv' >&3 && grep -q ' 20[0-9] ' <&3`)
+			},
+			check: func(r *rig, _ world.Said) {
+				c := r.Result().Cause
+				if c == nil || !slices.ContainsFunc(c.State, func(s string) bool {
+					return strings.HasPrefix(s, "decode-0: ") && strings.Contains(s, "waiting for their KV")
+				}) {
+					r.T.Errorf("the state of things does not tell where requests wait: %+v", c)
+				}
+			},
+		},
 		"port-taken": {
 			early: func(r *rig) {
 				for _, n := range r.Nodes() {

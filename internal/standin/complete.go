@@ -49,24 +49,22 @@ func (e *engine) complete(w http.ResponseWriter, r *http.Request, s shape) {
 		}
 	}
 	start := time.Now()
-	e.metrics.add(func(m *metrics) { m.running++ })
 	defer e.metrics.add(func(m *metrics) {
-		m.running--
 		m.requests++
 		m.latencySum += time.Since(start)
 	})
+	answers, err := e.prepareAll(r.Context(), q, prompts)
+	if err != nil {
+		e.metrics.add(func(m *metrics) { m.failed++ })
+		e.log.line("Prefill/decode transfer failed: " + err.Error())
+		fail(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	e.metrics.add(func(m *metrics) { m.running++ })
+	defer e.metrics.add(func(m *metrics) { m.running-- })
 	if e.faults.has("stall") {
 		<-r.Context().Done()
 		return
-	}
-	answers := make([]answer, len(prompts))
-	for i, p := range prompts {
-		if answers[i], err = e.prepare(r.Context(), q, i, p); err != nil {
-			e.metrics.add(func(m *metrics) { m.failed++ })
-			e.log.line("Prefill/decode transfer failed: " + err.Error())
-			fail(w, http.StatusInternalServerError, err.Error())
-			return
-		}
 	}
 	name := q.Model
 	if name == "" {
@@ -97,6 +95,21 @@ type answer struct {
 	params *kvParams // vLLM: where the KV of this answer is
 }
 
+// prepareAll prepares every answer of a request. Until then it does not run: the
+// real engines count it in a queue.
+func (e *engine) prepareAll(ctx context.Context, q request, prompts []string) ([]answer, error) {
+	e.metrics.add(func(m *metrics) { m.waiting++ })
+	defer e.metrics.add(func(m *metrics) { m.waiting-- })
+	answers := make([]answer, len(prompts))
+	for i, p := range prompts {
+		var err error
+		if answers[i], err = e.prepare(ctx, q, i, p); err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
+}
+
 // prepare does what must be done before the first token: on prefill, hand the
 // KV over; on decode, fetch it.
 func (e *engine) prepare(ctx context.Context, q request, i int, prompt string) (answer, error) {
@@ -118,8 +131,6 @@ func (e *engine) prepare(ctx context.Context, q request, i int, prompt string) (
 	if host == fakeHost {
 		return a, nil
 	}
-	e.metrics.add(func(m *metrics) { m.transfers++ })
-	defer e.metrics.add(func(m *metrics) { m.transfers-- })
 	if e.mode == "prefill" {
 		return a, e.rooms.hand(ctx, room, kv{Room: room, Prompt: prompt, Tokens: a.prompt, From: fmt.Sprintf("%s:%d", host, port)})
 	}

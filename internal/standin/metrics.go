@@ -13,7 +13,7 @@ type metrics struct {
 
 	mu         sync.Mutex
 	running    int
-	transfers  int // requests that wait for KV
+	waiting    int // requests that wait for their KV, or for it to be fetched
 	requests   int
 	failed     int // transfers that failed
 	aborted    int
@@ -57,7 +57,13 @@ func (m *metrics) write(w io.Writer, mode string) {
 	gauge("token_usage", 0.01*float64(m.running))
 	gauge("gen_throughput", float64(m.running)*100)
 	gauge("cache_hit_rate", 0)
-	gauge("num_decode_transfer_queue_reqs", m.transfers)
+	switch mode {
+	case "prefill":
+		gauge("num_prefill_inflight_queue_reqs", m.waiting)
+	case "decode":
+		gauge("num_decode_prealloc_queue_reqs", 0)
+		gauge("num_decode_transfer_queue_reqs", m.waiting)
+	}
 	counter("prompt_tokens_total", m.prompt)
 	counter("generation_tokens_total", m.generated)
 	counter("num_requests_total", m.requests)
@@ -84,7 +90,7 @@ func (m *metrics) writeVLLM(w io.Writer) {
 		value      int
 	}{
 		{"num_requests_running", "gauge", m.running},
-		{"num_requests_waiting", "gauge", 0},
+		{"num_requests_waiting", "gauge", m.waiting},
 		{"prompt_tokens_total", "counter", m.prompt},
 		{"generation_tokens_total", "counter", m.generated},
 		{"request_success_total", "counter", m.requests},

@@ -133,7 +133,7 @@ func (c *Checker) save(spec preflight.Spec, all []preflight.Facts, rep preflight
 // fabric is what the run needs to know of each node's RDMA.
 func fabric(all []preflight.Facts, e *preflight.Expect) map[string]orchestrator.Fabric {
 	out := map[string]orchestrator.Fabric{}
-	if !e.RDMA.Needed || e.Site.RDMA.Devices != nil && *e.Site.RDMA.Devices == 0 {
+	if e.NoRDMA() != "" {
 		return out
 	}
 	for i := range all {

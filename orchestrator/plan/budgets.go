@@ -21,6 +21,7 @@ import (
 //	canary     10m   first tokens compile kernels
 //	client           what the time limit leaves, shared by the points
 //	eval        1h
+//	stall       3m   a prefill of a million tokens; below the 5m after which engines give transfers up
 //	collect    10m
 //	grace      30s   between TERM and KILL
 func DefaultBudgets() models.Budgets {
@@ -28,7 +29,7 @@ func DefaultBudgets() models.Budgets {
 	return models.Budgets{
 		Agents: d(5 * time.Minute), Preflight: d(5 * time.Minute), Image: d(45 * time.Minute), Launch: d(3 * time.Minute),
 		Worker: d(15 * time.Minute), WorkerMax: d(time.Hour), Router: d(5 * time.Minute), Canary: d(10 * time.Minute),
-		Eval: d(time.Hour), Collect: d(10 * time.Minute), Grace: d(30 * time.Second),
+		Eval: d(time.Hour), Stall: d(3 * time.Minute), Collect: d(10 * time.Minute), Grace: d(30 * time.Second),
 	}
 }
 
@@ -60,6 +61,7 @@ func budgetList(r, s *models.Timeouts, p *models.Budgets) []budget {
 		{"canary", r.Canary, s.Canary, &p.Canary},
 		{"client", r.Client, s.Client, &p.Client},
 		{"eval", r.Eval, s.Eval, &p.Eval},
+		{"stall", r.Stall, s.Stall, &p.Stall},
 		{"collect", r.Collect, s.Collect, &p.Collect},
 		{"grace", r.Grace, s.Grace, &p.Grace},
 	}
@@ -136,7 +138,7 @@ func (b *builder) budgets() {
 		switch x.key {
 		case "client":
 			n = points
-		case "worker", "grace": // inside worker_max and the reserve for stopping
+		case "worker", "stall", "grace": // inside worker_max, client, and the reserve for stopping
 			n = 0
 		case "eval":
 			if b.in.Recipe.Evals == nil {

@@ -94,6 +94,9 @@ type Failure struct {
 	Log       []string   `json:"log,omitempty"`
 	LogFile   string     `json:"log_file,omitempty"`
 	Diagnosis *Diagnosis `json:"diagnosis,omitempty"`
+	// State is what workers, router and nodes said of themselves when something was
+	// found to hang, a line each; the last names the directory that holds all of it.
+	State []string `json:"state,omitempty"`
 }
 
 // Diagnosis explains a log line.

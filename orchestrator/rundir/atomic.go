@@ -35,6 +35,18 @@ func (d *Dir) Put(name string, data []byte, perm fs.FileMode) error {
 	return err
 }
 
+// PutSpare is Put for a file that a run can do without: it makes the directories
+// above it, and leaves the reserve alone.
+func (d *Dir) PutSpare(name string, data []byte, perm fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(d.Join(name)), 0o700); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return d.put(name, perm, func(w io.Writer) error {
+		_, err := w.Write(d.red.Bytes(data))
+		return err
+	})
+}
+
 // full says that a write failed for want of room.
 func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 

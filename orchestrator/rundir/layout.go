@@ -23,6 +23,8 @@ const (
 	ResultFile    = "result.json"
 	InterimFile   = "result.interim.json"
 	ReserveFile   = ".reserve"
+	CountersFile  = "counters.json" // what the nodes' NICs counted during the run
+	StateDir      = "state"         // what still stood when something hung, one directory each time
 	LogsDir       = "logs"
 	ResultsDir    = "results"
 	EnvDir        = "env"

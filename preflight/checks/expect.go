@@ -82,6 +82,17 @@ type Var struct {
 	Value string `json:"value"`
 }
 
+// NoRDMA says why RDMA is of no interest here; "" where it is.
+func (e *Expect) NoRDMA() string {
+	switch d := e.Site.RDMA.Devices; {
+	case d != nil && *d == 0:
+		return "the site says that it has no RDMA"
+	case !e.RDMA.Needed:
+		return or(e.RDMA.Why, "the run moves no data over RDMA")
+	}
+	return ""
+}
+
 // Run is who asks, to tell own from foreign.
 type Run struct {
 	ID   string `json:"id,omitempty"`   // run id

@@ -7,7 +7,7 @@ import (
 
 // Explain says what a check is about; ok is false for an id that does not exist.
 func Explain(id string) (d Doc, hard bool, ok bool) {
-	for _, x := range Docs() {
+	for _, x := range append(Docs(), RunDocs()...) {
 		if x.ID == id {
 			d, ok = x, true
 		}
@@ -54,11 +54,11 @@ matters, without one the site file does. Exit code 4 says that a node is unfit.
 This file is written from the checks' own data: go test ./preflight -update.
 `)
 	area := ""
-	for _, d := range Docs() {
+	for _, d := range append(Docs(), RunDocs()...) {
 		a, _, _ := strings.Cut(d.ID, ".")
 		if a != area {
 			area = a
-			fmt.Fprintf(&b, "\n## %s\n", map[string]string{"node": "Reaching the node", "rdma": "RDMA", "gpu": "GPU", "host": "Host", "storage": "Storage", "container": "Containers", "image": "Images"}[a])
+			fmt.Fprintf(&b, "\n## %s\n", map[string]string{"node": "Reaching the node", "rdma": "RDMA", "gpu": "GPU", "host": "Host", "storage": "Storage", "container": "Containers", "image": "Images", "run": "While a run is on"}[a])
 		}
 		_, hard, _ := Explain(d.ID)
 		fmt.Fprintf(&b, "\n### %s\n\n**What.** %s %s\n\n**Why.** %s\n\n**Fix.** %s\n", d.ID, d.What, Unknowing(hard), d.Why, d.Fix)

@@ -252,15 +252,7 @@ func (v *View) wantRails() (n int, from string) {
 }
 
 // noRDMA says why RDMA is not to be judged; "" where it is.
-func (v *View) noRDMA() string {
-	if d := v.Expect.Site.RDMA.Devices; d != nil && *d == 0 {
-		return "the site says that it has no RDMA"
-	}
-	if !v.Expect.RDMA.Needed {
-		return or(v.Expect.RDMA.Why, "the run moves no data over RDMA")
-	}
-	return ""
-}
+func (v *View) noRDMA() string { return v.Expect.NoRDMA() }
 
 // isDown says that a device is down on purpose.
 func (v *View) isDown(name string) bool { return slices.Contains(v.Expect.Site.RDMA.Down, name) }

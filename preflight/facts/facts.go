@@ -12,6 +12,9 @@ const (
 	// ContextImage is inside the run's container image, with the job's own
 	// flags: other libraries, limits and devices than the node has.
 	ContextImage = "image"
+	// ContextRun is the bare node while a run is on, or just after it: only what a
+	// run changes, to be compared with earlier facts of the host.
+	ContextRun = "run"
 )
 
 // Facts is everything that was gathered on one node in one context.

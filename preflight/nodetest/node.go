@@ -165,6 +165,20 @@ func (n *Node) rail(i int) {
 	set(fmt.Sprintf("/dev/infiniband/uverbs%d", i), "")
 }
 
+// Counts sets what rails have counted: rail → counter → value. What is not named is
+// zero.
+func (n *Node) Counts(of map[int]map[string]int) {
+	var rows []string
+	for i := range rails {
+		row := fmt.Sprintf(`{"ifname":"ionic_%d","port":1`, i)
+		for _, name := range []string{"req_tx_retry_excd_err", "tx_rdma_ack_timeout", "tx_rdma_retx_pkts", "rx_rdma_cnp_pkts", "tx_rdma_cnp_pkts"} {
+			row += fmt.Sprintf(`,"%s":%d`, name, of[i][name])
+		}
+		rows = append(rows, row+"}")
+	}
+	n.Tools["rdma -j statistic show"] = Answer{Stdout: "[" + strings.Join(rows, ",") + "]\n"}
+}
+
 // Write writes the node: its kernel files below root, its tools into bin.
 func (n *Node) Write(root, bin string) error {
 	for _, p := range sorted(n.Files) {

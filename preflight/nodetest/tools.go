@@ -27,9 +27,7 @@ func (n *Node) tools() {
 	say("rdma dev show", eachRail(func(i int) string {
 		return fmt.Sprintf("%d: ionic_%d: node_type ca fw 1.117.5-a-56 node_guid 0690:81ff:fe30:a7%02x sys_image_guid 0690:81ff:fe30:a7%02x\n", i, i, i, i)
 	}))
-	say("rdma -j statistic show", "["+strings.TrimSuffix(eachRail(func(i int) string {
-		return fmt.Sprintf(`{"ifname":"ionic_%d","port":1,"req_tx_retry_excd_err":0,"tx_rdma_ack_timeout":0,"rx_rdma_cnp_pkts":0,"tx_rdma_cnp_pkts":0},`, i)
-	}), ",")+"]\n")
+	n.Counts(nil)
 	say("ibv_devinfo -v", eachRail(func(i int) string {
 		return fmt.Sprintf("hca_id:\tionic_%d\n\ttransport:\tInfiniBand (0)\n\tfw_ver:\t1.117.5-a-56\n\tvendor_id:\t0x1dd8\n\tphys_port_cnt:\t1\n\t\tport:\t1\n\t\t\tstate:\tPORT_ACTIVE (4)\n\t\t\tmax_mtu:\t4096 (5)\n\t\t\tactive_mtu:\t4096 (5)\n\t\t\tlink_layer:\tEthernet\n\t\t\tGID[  1]:\t::ffff:10.10.%d.7, RoCE v2\n\n", i, i)
 	}))

@@ -184,6 +184,7 @@ func FuzzKernelFiles(f *testing.F) {
 		Cmdline(s)
 		Status(s)
 		ProcStat(s)
+		TimeWait(s)
 		ms := Mounts(s)
 		MountOf(ms, "/a/b")
 		for _, x := range append(ProcTCP(s), SS(s)...) {

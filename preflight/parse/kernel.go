@@ -226,6 +226,24 @@ func ProcTCP(text string) []Socket {
 	return out
 }
 
+// TimeWait reads /proc/net/sockstat: how many TCP sockets wait for their address to
+// be free again.
+func TimeWait(text string) (n int, ok bool) {
+	for _, l := range Lines(text) {
+		f := strings.Fields(l)
+		if len(f) == 0 || f[0] != "TCP:" {
+			continue
+		}
+		for i := 1; i+1 < len(f); i += 2 {
+			if f[i] == "tw" {
+				n, err := strconv.Atoi(f[i+1])
+				return n, err == nil
+			}
+		}
+	}
+	return 0, false
+}
+
 // SS reads "ss -tlnp".
 func SS(text string) []Socket {
 	var out []Socket

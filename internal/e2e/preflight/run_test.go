@@ -1,10 +1,14 @@
 package preflight
 
 import (
+	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/disagg/disagg/internal/e2e/world"
 	"github.com/disagg/disagg/orchestrator/events"
@@ -113,6 +117,29 @@ func TestRunOverSSH(t *testing.T) {
 	r := f.Result()
 	if r.Outcome != "ok" || len(r.Nodes) != 3 || len(r.Nodes[1].Plan) != 0 || !strings.Contains(r.Nodes[1].Note, "unfit: rdma.pfc") {
 		t.Errorf("outcome %s, nodes %+v", r.Outcome, r.Nodes)
+	}
+	f.Clean(10 * time.Second)
+}
+
+// TestRunSaysWhatTheNICsCounted: what one rail counted while the client ran is said
+// with node and rail, although the run went well.
+func TestRunSaysWhatTheNICsCounted(t *testing.T) {
+	f := forRuns(t)
+	recipe := f.Recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", world.Client(16, "2")+world.Fault("slow-token:ms=200"))
+	_, wait := f.Start("submit", recipe, "--wait")
+	f.ClientRuns()
+	f.put("node2", forRun(func(n *nodetest.Node) { n.Counts(map[int]map[string]int{3: {"tx_rdma_ack_timeout": 12}}) }))
+	f.Want(wait(), 0)
+	r := f.Result()
+	want := "node2: run.counters: tx_rdma_ack_timeout grew during the run: ionic_3 +12 (expected: as on the other 15 rails); reseat or replace cable and transceiver of this rail, and look at its switch port"
+	if !slices.Contains(r.Warnings, want) {
+		t.Errorf("warnings: %q", r.Warnings)
+	}
+	var rep preflight.RunReport
+	f.Must(json.Unmarshal([]byte(f.File("counters.json")), &rep))
+	grown := preflight.Growth{Node: "node2", Rail: "ionic_3", Counters: map[string]int64{"tx_rdma_ack_timeout": 12}}
+	if diff := cmp.Diff([]preflight.Growth{grown}, rep.Growth); diff != "" {
+		t.Errorf("counters.json (-want +got):\n%s", diff)
 	}
 	f.Clean(10 * time.Second)
 }

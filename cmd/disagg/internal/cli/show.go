@@ -168,6 +168,9 @@ func writeFailure(b *strings.Builder, label string, f result.Failure) {
 	if f.LogFile != "" {
 		fmt.Fprintf(b, "  log: %s\n", f.LogFile)
 	}
+	for _, line := range f.State {
+		fmt.Fprintf(b, "  state: %s\n", cut(line, logWidth))
+	}
 }
 
 // logWidth bounds the lines of a log that are shown beside a cause: engines print

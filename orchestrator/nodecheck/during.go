@@ -1,0 +1,51 @@
+package nodecheck
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/disagg/disagg/orchestrator"
+	"github.com/disagg/disagg/preflight"
+)
+
+// During implements orchestrator.Preflight. What grew, and what was found, goes to
+// a file of the run directory.
+func (c *Checker) During(ctx context.Context, nodes []orchestrator.PreflightNode, file string) (orchestrator.RunReport, error) {
+	spec := c.spec(nodes).During()
+	if c.oneHost() && len(nodes) > 0 {
+		nodes = nodes[:1] // the others are the same machine
+	}
+	now := make([]preflight.Facts, len(nodes))
+	var wg sync.WaitGroup
+	for i, n := range nodes {
+		wg.Go(func() { now[i] = ask(ctx, n.Name, n.Node, spec) })
+	}
+	wg.Wait()
+	c.mu.Lock()
+	before := slices.Clone(c.facts)
+	c.mu.Unlock()
+	rep := preflight.During(before, now, spec)
+	var out orchestrator.RunReport
+	for _, f := range rep.Findings {
+		text := describe(f, f.Object)
+		if f.Node != "" {
+			text = f.Node + ": " + text
+		}
+		if f.Verdict == preflight.Unknown {
+			out.Unproven = append(out.Unproven, text)
+			continue
+		}
+		out.Found = append(out.Found, text+"; "+f.Remedy)
+	}
+	data, err := json.MarshalIndent(rep, "", "  ")
+	if err == nil {
+		err = c.Dir.PutSpare(file, append(data, '\n'), 0o600)
+	}
+	if err != nil {
+		return out, fmt.Errorf("save what the nodes' counters say: %w", err)
+	}
+	return out, nil
+}

@@ -33,14 +33,14 @@ func (r *run) diagnose(f *failure) {
 	r.diagnosing++
 	conn, onNode, here, lines, from := p.node.conn, p.logPath(), r.Dir.Join(p.logName), f.log, p.logFrom
 	seenHere, lost := !p.node.apart(), p.node.lost
-	program := r.program(p)
+	program, peers := r.program(p), r.logPeers(p)
 	ctx, cancel := context.WithTimeout(r.bg, diagnoseTime)
 	r.wg.Go(func() {
 		defer cancel()
-		s := signature.NewScanner(program)
+		s := signature.NewScanner(program, peers...)
 		_, _ = io.WriteString(s, strings.Join(lines, "\n")+"\n")
 		matches := s.Matches()
-		full := signature.NewScanner(program)
+		full := signature.NewScanner(program, peers...)
 		// The node's own view of the file is the whole one; a file that the
 		// controller sees as well serves when the node is gone.
 		if !lost && scanNode(ctx, conn, onNode, from, full) == nil || seenHere && scanFile(here, from, full) == nil {
@@ -57,7 +57,7 @@ func (r *run) diagnose(f *failure) {
 			f.match = &m
 			e := p.event(events.Diagnosis, p.where()+": "+m.Meaning)
 			e.Stage = f.stage
-			e.Detail = map[string]any{"signature": m.ID, "line": m.Text, "meaning": m.Meaning, "remedy": m.Remedy}
+			e.Detail = map[string]any{"signature": m.ID, "line": m.Text, "meaning": m.Meaning, "remedy": m.Remedy, "peer": named(m)}
 			r.emit(e)
 		})
 	})

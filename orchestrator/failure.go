@@ -201,7 +201,7 @@ func (f *failure) record() result.Failure {
 		Exit: f.exit, Log: f.log, LogFile: f.logFile, State: f.state,
 	}
 	if f.match != nil {
-		out.Diagnosis = &result.Diagnosis{Signature: f.match.ID, Line: f.match.Text, Meaning: f.match.Meaning, Remedy: f.match.Remedy}
+		out.Diagnosis = &result.Diagnosis{Signature: f.match.ID, Line: f.match.Text, Peer: named(*f.match), Meaning: f.match.Meaning, Remedy: f.match.Remedy}
 	} else if f.exit != nil && f.exit.Signal == "SIGKILL" {
 		out.Diagnosis = killedFromOutside(f.exit.OOM)
 	}

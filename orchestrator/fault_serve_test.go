@@ -663,7 +663,8 @@ func TestLinesNobodyReadsAreWarnedOf(t *testing.T) {
 				if !pause(ctx, 20*time.Second) {
 					return
 				}
-				for range 37 {
+				for i := range 37 {
+					p.log(fmt.Sprintf("Error fetching prefill parallel info from bootstrap: HTTPConnectionPool(host='10.0.0.1', port=8998): Max retries exceeded with url: /route?engine_rank=%d (Caused by ConnectTimeoutError)", i))
 					p.log("Decode transfer failed for request rank=1 with exception KVTransferError(bootstrap_room=16): Request 16 timed out after 600s in KVPoll.WaitingForInput")
 				}
 			}()
@@ -673,7 +674,8 @@ func TestLinesNobodyReadsAreWarnedOf(t *testing.T) {
 		if res.Outcome != result.OK {
 			t.Fatalf("cause: %+v", res.Cause)
 		}
-		want := []string{`decode-0.0 on gpu-02 logs while it serves: A KV cache transfer between prefill and decode did not complete. (37 lines; the first: "Decode transfer failed for request rank=1 with exception KVTransferError(bootstrap_room=16): Request 16 timed out after 600s in KVPoll.WaitingForInput")`}
+		want := []string{`decode-0.0 on gpu-02 logs while it serves: Decode and prefill did not find each other: the bootstrap server of the prefill worker was not reached, or the other side never took the request. (they name prefill-0.0 on gpu-01, on 37 of 37 lines; the first: "Error fetching prefill parallel info from bootstrap: HTTPConnectionPool(host='10.0.0.1', port=8998): Max retries exceeded with url: /route?engine_rank=0 (Caused by ConnectTimeoutError)")`,
+			`decode-0.0 on gpu-02 logs while it serves: A KV cache transfer between prefill and decode did not complete. (37 lines; the first: "Decode transfer failed for request rank=1 with exception KVTransferError(bootstrap_room=16): Request 16 timed out after 600s in KVPoll.WaitingForInput")`}
 		if diff := cmp.Diff(want, res.Warnings); diff != "" {
 			t.Errorf("warnings (-want +got):\n%s", diff)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/orchestrator/rundir"
 )
 
@@ -56,8 +57,7 @@ func (r *run) stateNow(ctx context.Context) ([]string, error) {
 // page is something that a program of the run shows of itself.
 type page struct {
 	of, url, file string
-	// counts says that it holds counters.
-	counts bool
+	worker        *models.Worker // whose counters it holds; nil: it holds others
 }
 
 // pages are those of workers and router.
@@ -65,17 +65,17 @@ func (r *run) pages() []page {
 	var out []page
 	for i := range r.plan.Workers {
 		w := &r.plan.Workers[i]
-		out = append(out, page{w.ID, r.workerURL(w) + "/metrics", w.ID + ".metrics", true})
+		out = append(out, page{w.ID, r.workerURL(w) + "/metrics", w.ID + ".metrics", w})
 	}
 	rt := r.plan.Router
 	if rt == nil {
 		return out
 	}
 	if base, ok := r.routerMetrics(); ok {
-		out = append(out, page{"router", base + "/metrics", "router.metrics", false})
+		out = append(out, page{"router", base + "/metrics", "router.metrics", nil})
 	}
 	if listsMembers(rt) {
-		out = append(out, page{"router", r.frontURL() + rt.MembersPath, "router.members", false})
+		out = append(out, page{"router", r.frontURL() + rt.MembersPath, "router.members", nil})
 	}
 	return out
 }
@@ -83,6 +83,7 @@ func (r *run) pages() []page {
 // keepPages keeps all pages, and says of each what is worth reading.
 func (r *run) keepPages(ctx context.Context, pages []page, dir string) []string {
 	said := make([]string, len(pages))
+	counted := make([]counters, len(pages))
 	var wg sync.WaitGroup
 	for i, p := range pages {
 		wg.Go(func() {
@@ -90,8 +91,9 @@ func (r *run) keepPages(ctx context.Context, pages []page, dir string) []string 
 			if err == nil && a.status != http.StatusOK {
 				err = errors.New(a.text())
 			}
-			if err == nil && p.counts {
-				said[i] = parseCounters(a.body).busy()
+			if err == nil && p.worker != nil {
+				counted[i] = parseCounters(a.body)
+				said[i] = counted[i].busy()
 			}
 			if err == nil {
 				err = r.Dir.PutSpare(path.Join(dir, p.file), a.body, 0o600)
@@ -105,7 +107,34 @@ func (r *run) keepPages(ctx context.Context, pages []page, dir string) []string 
 		})
 	}
 	wg.Wait()
-	return slices.DeleteFunc(said, func(s string) bool { return s == "" })
+	return slices.DeleteFunc(append(said, abandoned(pages, counted)), func(s string) bool { return s == "" })
+}
+
+// abandoned says that requests wait on decode for KV that nobody has any more: prefill
+// does not tell decode of a request that failed.
+func abandoned(pages []page, counted []counters) string {
+	waiting := 0.0
+	for i, p := range pages {
+		switch {
+		case p.worker == nil:
+		case p.worker.Role == models.RolePrefill:
+			if n, ok := counted[i].atPrefill(); !ok || n > 0 {
+				return "" // it has some, or nobody knows
+			}
+		default:
+			n, _ := counted[i].sumSuffix("num_decode_prealloc_queue_reqs", "num_decode_transfer_queue_reqs")
+			waiting += n
+		}
+	}
+	if waiting == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%g requests wait on decode for KV, and no prefill worker holds any: prefill has failed or dropped them; look for their errors in the logs of prefill", waiting)
+}
+
+// atPrefill is how many requests a prefill worker holds.
+func (c counters) atPrefill() (float64, bool) {
+	return c.sumSuffix("num_running_reqs", "num_queue_reqs", "num_prefill_bootstrap_queue_reqs", "num_prefill_prealloc_queue_reqs", "num_prefill_inflight_queue_reqs")
 }
 
 // queues are where requests wait in a worker, by the ends of the names that SGLang

@@ -40,6 +40,7 @@ func TestStateIsKeptWhenSomethingHangs(t *testing.T) {
 			want := []string{
 				"prefill-0: no requests",
 				"decode-0: 64 waiting for their KV",
+				"64 requests wait on decode for KV, and no prefill worker holds any: prefill has failed or dropped them; look for their errors in the logs of prefill",
 				"gpu-02: run.counters: tx_rdma_ack_timeout grew during the run: ionic_3 +12",
 				"gpu-01: run.counters: no answer within 6s (unknown)",
 				"kept in state/1",

@@ -30,7 +30,7 @@ func (r *run) watchLogs(ctx context.Context) {
 		if p.worker == nil && p.Scope != "router" {
 			continue
 		}
-		w := &logWatch{conn: p.node.conn, path: p.logPath(), scanner: signature.NewScanner(r.program(p)), offset: -1, told: map[string]int{}}
+		w := &logWatch{conn: p.node.conn, path: p.logPath(), scanner: signature.NewScanner(r.program(p), r.logPeers(p)...), offset: -1, told: map[string]int{}}
 		r.rounds(ctx, r.pace.Watch, func(ctx context.Context) {
 			for _, m := range w.read(ctx) {
 				r.post(ctx, func() { r.onLogLine(p, m) })
@@ -76,7 +76,11 @@ func (r *run) onLogLine(p *proc, m signature.Match) {
 	if r.restarting(p.worker) != nil {
 		return // its death has been explained, and how it starts is watched by others
 	}
-	e := p.event(events.Warning, fmt.Sprintf("%s logs while it serves: %s (%s; the first: %q)", p.where(), m.Meaning, plural(m.Count, "line"), m.Text))
-	e.Detail = map[string]any{"signature": m.ID, "count": m.Count, "line": m.Text, "meaning": m.Meaning, "remedy": m.Remedy}
+	about := plural(m.Count, "line")
+	if peer := named(m); peer != "" {
+		about = "they name " + peer
+	}
+	e := p.event(events.Warning, fmt.Sprintf("%s logs while it serves: %s (%s; the first: %q)", p.where(), m.Meaning, about, m.Text))
+	e.Detail = map[string]any{"signature": m.ID, "count": m.Count, "line": m.Text, "meaning": m.Meaning, "remedy": m.Remedy, "peer": named(m)}
 	r.warn(e)
 }

@@ -329,6 +329,23 @@ func (r *rig) try() {
 	t.Logf("%s: exit %d after %.1f s, nothing left after %.1f s: %s", r.f.ID, said.Code, ended.Seconds(), took.Seconds(), r.says(said))
 }
 
+// log is the event log, with its last line where the run has a result: that is
+// written first, and whoever waits for the run goes on at once.
+func (r *rig) log() events.Log {
+	r.T.Helper()
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		log, err := events.ReadAll(filepath.Join(r.Newest(), "events.jsonl"))
+		n := len(log.Events)
+		if r.f.Kept.Result && n > 0 && log.Events[n-1].Kind != events.RunFinished && time.Since(begun) < 10*time.Second {
+			continue
+		}
+		if err != nil || log.Bad != 0 || n == 0 {
+			r.T.Errorf("events: %v, %d bad lines, %d events", err, log.Bad, n)
+		}
+		return log
+	}
+}
+
 // clean wants nothing to be left on the run's nodes.
 func (r *rig) clean() {
 	r.T.Helper()
@@ -424,10 +441,7 @@ func (r *rig) judge(s world.Said) {
 		t.Errorf("cause %q, want %q", what, r.f.Cause)
 	}
 	if r.f.Kept.Events {
-		log, err := events.ReadAll(filepath.Join(r.Newest(), "events.jsonl"))
-		if err != nil || log.Bad != 0 || len(log.Events) == 0 {
-			t.Errorf("events: %v, %d bad lines, %d events", err, log.Bad, len(log.Events))
-		}
+		log := r.log()
 		if n := len(log.Events); r.f.Kept.Result && n > 0 && log.Events[n-1].Kind != events.RunFinished {
 			t.Errorf("the last event is %+v", log.Events[n-1])
 		}

@@ -103,8 +103,10 @@ type Failure struct {
 type Diagnosis struct {
 	Signature string `json:"signature"`
 	Line      string `json:"line"`
-	Meaning   string `json:"meaning"`
-	Remedy    string `json:"remedy"`
+	// Peer is whom the lines name, of the run's other programs, and how many of them.
+	Peer    string `json:"peer,omitempty"`
+	Meaning string `json:"meaning"`
+	Remedy  string `json:"remedy"`
 }
 
 // StageStatus is how a stage ended.

@@ -7,6 +7,11 @@
 // The package is pure: it is given bytes and gives back matches.
 package signature
 
+import (
+	"maps"
+	"slices"
+)
+
 // Grade says how much a matched line says about the cause.
 type Grade int
 
@@ -60,4 +65,23 @@ type Match struct {
 	Line  int
 	Text  string
 	Count int
+	// Peers is on how many of these lines other programs of the run are named.
+	Peers map[string]int
+}
+
+// Peer is another program of the run.
+type Peer struct {
+	Name string
+	// Texts are the ways in which a log may name it, such as address and port.
+	Texts []string
+}
+
+// Peer is who is named on most of the lines, and on how many; "" where nobody is.
+func (m Match) Peer() (name string, lines int) {
+	for _, who := range slices.Sorted(maps.Keys(m.Peers)) {
+		if n := m.Peers[who]; n > lines {
+			name, lines = who, n
+		}
+	}
+	return name, lines
 }

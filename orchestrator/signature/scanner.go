@@ -3,6 +3,7 @@ package signature
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ const maxText = 400
 // for Matches. The zero value is not ready; use NewScanner.
 type Scanner struct {
 	table   []compiled
+	peers   []Peer
 	marks   []phaseMark
 	quick   *filter
 	phase   Phase
@@ -35,9 +37,10 @@ type compiled struct {
 }
 
 // NewScanner returns a Scanner for the log of one kind of program: an engine's
-// name or "router". Entries of other programs are not tried.
-func NewScanner(program string) *Scanner {
-	s := &Scanner{marks: phaseMarks(), phase: PhaseStart, found: map[string]*Match{}}
+// name or "router". Entries of other programs are not tried. Of lines that are found
+// it is counted which of the peers they name.
+func NewScanner(program string, peers ...Peer) *Scanner {
+	s := &Scanner{marks: phaseMarks(), phase: PhaseStart, found: map[string]*Match{}, peers: peers}
 	for _, sig := range Table() {
 		if sig.Engine != "" && sig.Engine != program {
 			continue
@@ -120,16 +123,46 @@ func (s *Scanner) match(raw []byte) {
 		if c.Phase != "" && c.Phase != s.phase || !containsAny(line, c.any) || c.re != nil && !c.re.Match(line) {
 			continue
 		}
-		if m, ok := s.found[c.ID]; ok {
-			m.Count++
-			return
+		m, ok := s.found[c.ID]
+		if !ok {
+			if text == "" {
+				text = Clean(line)
+			}
+			m = &Match{Signature: c.Signature, Line: s.line + 1, Text: cut(text), Peers: map[string]int{}}
+			s.found[c.ID] = m
 		}
-		if text == "" {
-			text = Clean(line)
+		m.Count++
+		for _, p := range s.peers {
+			if p.in(line) {
+				m.Peers[p.Name]++
+			}
 		}
-		s.found[c.ID] = &Match{Signature: c.Signature, Line: s.line + 1, Text: cut(text), Count: 1}
 		return // the table's order decides which entry explains a line
 	}
+}
+
+// in says that a line names the peer: a text of it stands there whole, and is not a
+// part of a longer name, number or address.
+func (p Peer) in(line []byte) bool {
+	for _, text := range p.Texts {
+		rest := line
+		for {
+			i := bytes.Index(rest, []byte(text))
+			if i < 0 {
+				break
+			}
+			end := i + len(text)
+			if (i == 0 || !part(rest[i-1])) && (end == len(rest) || !part(rest[end])) {
+				return true
+			}
+			rest = rest[i+1:]
+		}
+	}
+	return false
+}
+
+func part(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_'
 }
 
 func dirty(b []byte) bool {
@@ -170,7 +203,9 @@ func (s *Scanner) Matches() []Match {
 func (s *Scanner) Found() []Match {
 	out := make([]Match, 0, len(s.found))
 	for _, m := range s.found {
-		out = append(out, *m)
+		c := *m
+		c.Peers = maps.Clone(m.Peers) // the scanner goes on counting
+		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b Match) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), strings.Compare(a.ID, b.ID))

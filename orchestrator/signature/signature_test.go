@@ -310,3 +310,34 @@ func TestHugeLog(t *testing.T) {
 		t.Errorf("found %+v, want gpu.fault on line %d", m, 50*lines+1)
 	}
 }
+
+func TestPeers(t *testing.T) {
+	t.Parallel()
+	peers := []Peer{
+		{Name: "prefill-0", Texts: []string{"10.0.0.1:8000", "10.0.0.1:8998", "gpu-01:8998"}},
+		{Name: "prefill-1", Texts: []string{"10.0.0.11:8000", "10.0.0.11:8998", "10.0.0.11"}},
+	}
+	s := NewScanner("sglang", peers...)
+	for _, l := range []string{
+		"KVTransferError: to 10.0.0.1:8998 failed", "KVTransferError: \x1b[31mhttp://gpu-01:8998/route\x1b[0m timed out", // by address, by name
+		"KVTransferError: 10.0.0.11 and 10.0.0.1:8000", // two
+		"KVTransferError: 10.0.0.11:89981, 210.0.0.11, gpu-01:89980, login-gpu-01:8998, 10.0.0.1",
+		"KVTransferError: nobody", "10.0.0.1:8998 in a line that says nothing",
+	} {
+		_, _ = s.Write([]byte(l + "\n"))
+	}
+	m := s.Matches()
+	if len(m) != 1 || m[0].Count != 5 {
+		t.Fatalf("matches: %+v", m)
+	}
+	// The bare address of the fourth line counts: what follows it is a port.
+	if diff := cmp.Diff(map[string]int{"prefill-0": 3, "prefill-1": 2}, m[0].Peers); diff != "" {
+		t.Errorf("peers (-want +got):\n%s", diff)
+	}
+	if who, n := m[0].Peer(); who != "prefill-0" || n != 3 {
+		t.Errorf("most lines name %s, %d of them", who, n)
+	}
+	if who, n := Lines("sglang", []string{"KVTransferError"})[0].Peer(); who != "" || n != 0 {
+		t.Errorf("somebody is named: %s, %d", who, n)
+	}
+}

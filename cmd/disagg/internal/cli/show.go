@@ -161,6 +161,9 @@ func writeFailure(b *strings.Builder, label string, f result.Failure) {
 	fmt.Fprintf(b, "%s: %s\n", label, f.What)
 	if d := f.Diagnosis; d != nil {
 		fmt.Fprintf(b, "  meaning: %s\n  remedy:  %s\n", d.Meaning, d.Remedy)
+		if d.Peer != "" {
+			fmt.Fprintf(b, "  names:   %s\n", d.Peer)
+		}
 	}
 	for _, line := range lastLines(f.Log, 10) {
 		fmt.Fprintf(b, "  | %s\n", cut(line, logWidth))

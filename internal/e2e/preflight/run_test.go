@@ -126,7 +126,7 @@ func TestRunOverSSH(t *testing.T) {
 func TestRunSaysWhatTheNICsCounted(t *testing.T) {
 	f := forRuns(t)
 	recipe := f.Recipe("{workers: 1, tp: 8}", "{workers: 1, tp: 8}", world.Client(16, "2")+world.Fault("slow-token:ms=200"))
-	_, wait := f.Start("submit", recipe, "--wait")
+	_, wait := f.Start(f.Bin, "submit", recipe, "--wait")
 	f.ClientRuns()
 	f.put("node2", forRun(func(n *nodetest.Node) { n.Counts(map[int]map[string]int{3: {"tx_rdma_ack_timeout": 12}}) }))
 	f.Want(wait(), 0)

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,8 +22,8 @@ type ProbeResult struct {
 	Bad []string
 	// Trouble is what the failing step over all nodes said.
 	Trouble string
-	// Certain is false when Bad could not be told from its neighbours because no
-	// group of nodes works at all.
+	// Certain is false when Bad could not be told from its neighbours: no group of
+	// nodes works at all, and none of them fails alone, or all do.
 	Certain bool
 }
 
@@ -30,7 +32,7 @@ type ProbeResult struct {
 // at fault: some nodes fail only in the company of others. Each step may take
 // limit, so a bad allocation costs minutes, not the job's time.
 func (c *Client) Probe(ctx context.Context, jobID string, nodes []string, limit time.Duration) (ProbeResult, error) {
-	p := &probe{client: c, jobID: jobID, limit: limit}
+	p := &probe{client: c, jobID: jobID, limit: limit, alone: map[string]bool{}}
 	trouble, err := p.try(ctx, nodes)
 	if err != nil || trouble == "" {
 		return ProbeResult{Certain: true}, err
@@ -41,11 +43,19 @@ func (c *Client) Probe(ctx context.Context, jobID string, nodes []string, limit 
 	}
 	res := ProbeResult{Bad: suspects, Trouble: trouble}
 	if len(good) == 0 {
+		// Who fails alone is bad, unless all do: then it is no node's fault.
+		if n := len(p.alone); n > 0 && n < len(nodes) {
+			res.Bad, res.Certain = slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return !p.alone[n] }), true
+		}
 		return res, nil
 	}
 	// Each suspect beside a node that has worked in company: who fails is bad.
 	res.Bad, res.Certain = nil, true
 	for _, s := range suspects {
+		if p.alone[s] {
+			res.Bad = append(res.Bad, s)
+			continue
+		}
 		why, err := p.try(ctx, []string{good[0], s})
 		if err != nil {
 			return ProbeResult{}, err
@@ -64,6 +74,16 @@ type probe struct {
 	client *Client
 	jobID  string
 	limit  time.Duration
+
+	mu    sync.Mutex
+	alone map[string]bool // nodes on which a step of their own failed
+}
+
+// failsAlone notes that a node does.
+func (p *probe) failsAlone(node string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.alone[node] = true
 }
 
 // halve splits nodes whose common step failed. It returns the nodes of the
@@ -106,6 +126,9 @@ func (p *probe) halve(ctx context.Context, nodes []string) (suspects, good []str
 // pair looks at one or two nodes that fail: a node that fails alone is the one.
 func (p *probe) pair(ctx context.Context, nodes []string) (suspects, good []string, err error) {
 	if len(nodes) < 2 {
+		for _, n := range nodes { // its step is what failed
+			p.failsAlone(n)
+		}
 		return nodes, nil, nil
 	}
 	for _, n := range nodes {
@@ -114,6 +137,7 @@ func (p *probe) pair(ctx context.Context, nodes []string) (suspects, good []stri
 			return nil, nil, err
 		}
 		if why != "" {
+			p.failsAlone(n)
 			suspects = append(suspects, n)
 		}
 	}
@@ -122,6 +146,9 @@ func (p *probe) pair(ctx context.Context, nodes []string) (suspects, good []stri
 	}
 	return suspects, nil, nil
 }
+
+// ownSignals is what srun says of the signals that end a step without an answer.
+var ownSignals = regexp.MustCompile(`(?m)^srun: (got SIG|forcing|interrupt).*\n?`)
 
 // try runs one step and says what is wrong with it; empty means that exactly
 // these nodes answered. The error says that ctx ended or srun could not start.
@@ -133,6 +160,7 @@ func (p *probe) try(ctx context.Context, nodes []string) (string, error) {
 		return "", fmt.Errorf("probe nodes: %w", err)
 	}
 	if !res.OK() {
+		res.Stderr = ownSignals.ReplaceAll(res.Stderr, nil)
 		return plain(res.Describe()), nil
 	}
 	answered := strings.Fields(string(res.Stdout))

@@ -80,6 +80,8 @@ func stopped() []Fault {
 			Cause:   `not everything is known to be gone: node\d+: `,
 			Printed: `not everything is known to be gone: node8: containers: list containers: docker gave no answer within 20s`, Bound: lease + ending, Kept: everything()},
 		{ID: "stop-slurmd", Group: Stopped, What: "slurmd of a worker's node", Codes: []int{0}, Kept: everything()},
+		{ID: "stop-slurmd-before", Group: Stopped, What: "slurmd of one of the allocation's nodes, before the agents' step starts", Codes: []int{0}, Kept: everything(),
+			Note: "srun ends the step of all nodes for it; the node is found by steps over fewer of them, and with a spare the agents are started again without it"},
 		{ID: "stop-slurmctld", Group: Stopped, What: "the scheduler itself", Codes: []int{0}, Kept: everything()},
 	}
 }

@@ -119,10 +119,10 @@ func (r *rig) submit() func() world.Said {
 	return func() world.Said { return r.Disagg("wait", r.RunPath()) }
 }
 
-// allocate gets an allocation of two nodes of the user's own.
-func (r *rig) allocate() (job string) {
+// allocate gets an allocation of the user's own.
+func (r *rig) allocate(nodes int) (job string) {
 	r.T.Helper()
-	s := r.Run("sbatch", "--parsable", "--nodes=2", "--gres=gpu:8", "--exclusive", "--time=5", "--output=/dev/null", "--wrap", "sleep 300")
+	s := r.Run("sbatch", "--parsable", fmt.Sprintf("--nodes=%d", nodes), "--gres=gpu:8", "--exclusive", "--time=6", "--output=/dev/null", "--wrap", "sleep 360")
 	r.Want(s, 0)
 	job = strings.TrimSpace(s.Out)
 	for range 600 {

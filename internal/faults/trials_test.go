@@ -5,12 +5,15 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/disagg/disagg/internal/e2e/world"
 	"github.com/disagg/disagg/internal/lab"
+	"github.com/disagg/disagg/orchestrator/events"
 )
 
 // trials says how each fault of the matrix is brought about.
@@ -211,6 +214,7 @@ func stopTrials() map[string]trial {
 		"stop-containerd-shim": cleansUp(lasting(stop(containerdShim))),
 		"stop-dockerd":         cleansUp(trial{do: after(daemon(lab.Dockerd, syscall.SIGSTOP), letGo), heal: continued(lab.Dockerd)}),
 		"stop-slurmd":          {do: after(daemon(lab.Slurmd, syscall.SIGSTOP), letGo), heal: continued(lab.Slurmd)},
+		"stop-slurmd-before":   stopSlurmdBefore(),
 		"stop-slurmctld": {
 			alone: true,
 			do: func(r *rig) {
@@ -218,6 +222,44 @@ func stopTrials() map[string]trial {
 				r.letGo()
 			},
 			heal: func(r *rig) { r.Must(r.SignalDaemon("", lab.Slurmctld, syscall.SIGCONT)) },
+		},
+	}
+}
+
+// stopSlurmdBefore has the slurmd of an allocation's last node hang before the run
+// starts its agents.
+func stopSlurmdBefore() trial {
+	var hung string
+	return trial{
+		recipe: "spares: 1\n",
+		start: func(r *rig) func() world.Said {
+			job := r.allocate(3)
+			nodes := strings.Fields(r.MustRun(r.T, "scontrol", "show", "hostnames", strings.TrimSpace(r.MustRun(r.T, "squeue", "--noheader", "--jobs="+job, "--format=%N"))))
+			hung = nodes[len(nodes)-1]
+			r.Must(r.SignalDaemon(hung, lab.Slurmd, syscall.SIGSTOP))
+			r.heal = func(r *rig) {
+				r.Must(r.SignalDaemon(hung, lab.Slurmd, syscall.SIGCONT))
+				r.Want(r.Run("scancel", job), 0)
+			}
+			_, wait := r.Start(r.Bin, "run", "recipe.yaml", "--jobid", job)
+			r.Until("the client", 4*time.Minute, func(e events.Event) bool {
+				return e.Kind == events.ProcessStarted && strings.HasPrefix(e.Process, "client.")
+			})
+			r.letGo()
+			return wait
+		},
+		blind: true,
+		check: func(r *rig, _ world.Said) {
+			res := r.Result()
+			for _, n := range res.Nodes {
+				if used := len(n.Plan) > 0; used != (n.Name != hung) {
+					r.T.Errorf("%s: used %v, %s", n.Name, used, n.Note)
+				}
+			}
+			want := regexp.MustCompile("node " + hung + ` was not reached \(.*no step with it works .*\); the run goes on without it`)
+			if !slices.ContainsFunc(res.Warnings, want.MatchString) {
+				r.T.Errorf("warnings: %q", res.Warnings)
+			}
 		},
 	}
 }

@@ -110,7 +110,7 @@ func (r Result) OK() bool { return r.Code == 0 && r.Signal == "" && !r.TimedOut 
 func (r Result) Describe() string {
 	s := r.Exit.String()
 	if r.TimedOut {
-		s = fmt.Sprintf("no answer within %s", r.Duration.Round(time.Millisecond))
+		s = fmt.Sprintf("no answer within %s", r.Duration.Round(100*time.Millisecond))
 	}
 	lines := strings.Split(strings.TrimSpace(string(r.Stderr)), "\n")
 	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {

@@ -36,9 +36,13 @@ type Slurm struct {
 	// environment then. But when a node does not start its task, srun in time ends
 	// those of all others: this is for short visits.
 	Eager bool
+	// Need is how many nodes are of use at least. When a step fails for some nodes'
+	// sake, it is started again without them, if so many are left; zero: it is not.
+	Need int
 
-	mu    sync.Mutex
-	steps []*step
+	mu     sync.Mutex
+	steps  []*step
+	closed bool
 }
 
 // step is one srun with the listener that its agents call.
@@ -52,6 +56,31 @@ var _ orchestrator.Launcher = (*Slurm)(nil)
 
 // Start implements orchestrator.Launcher.
 func (s *Slurm) Start(ctx context.Context, nodes []string, events chan<- deploy.Event) (<-chan orchestrator.Connection, error) {
+	st, err := s.startStep(ctx, nodes, events)
+	if err != nil {
+		return nil, err
+	}
+	out := make(chan orchestrator.Connection, len(nodes))
+	go func() {
+		defer close(out)
+		left := st.accept(ctx, nodes, out, s.blame)
+		if len(left) == 0 {
+			return
+		}
+		again, err := s.startStep(ctx, left, events)
+		if err != nil {
+			for _, n := range left {
+				out <- failed(n, err)
+			}
+			return
+		}
+		again.accept(ctx, left, out, nil)
+	}()
+	return out, nil
+}
+
+// startStep starts agents on nodes through one srun.
+func (s *Slurm) startStep(ctx context.Context, nodes []string, events chan<- deploy.Event) (*step, error) {
 	cmd, err := s.Client.StepCommand(slurm.StepRequest{
 		JobID: s.Job, Nodes: nodes, Name: s.stepName(), Options: s.Options,
 		Argv: []string{s.Binary, "agent"},
@@ -85,9 +114,10 @@ func (s *Slurm) Start(ctx context.Context, nodes []string, events chan<- deploy.
 	if st.srun, err = procgroup.Start(context.WithoutCancel(ctx), cmd); err != nil {
 		return nil, errors.Join(orchestrator.WithCode(orchestrator.ExitScheduler, fmt.Errorf("start the agents' step: %w", err)), l.Close())
 	}
-	s.mu.Lock()
-	s.steps = append(s.steps, st)
-	s.mu.Unlock()
+	if !s.own(st) {
+		st.srun.Stop(0)
+		return nil, errors.Join(errClosed, l.Close())
+	}
 	if s.Eager {
 		boot = nil
 	}
@@ -95,16 +125,26 @@ func (s *Slurm) Start(ctx context.Context, nodes []string, events chan<- deploy.
 		// srun has ended already; accept reports it with what it said.
 		st.said.note(fmt.Sprintf("write to srun: %v", err))
 	}
-	out := make(chan orchestrator.Connection, len(nodes))
-	go st.accept(ctx, nodes, out, s.blame)
-	return out, nil
+	return st, nil
+}
+
+var errClosed = errors.New("start the agents' step: the run is ending")
+
+// own takes a step into the list of what Close ends, unless that was called already.
+func (s *Slurm) own(st *step) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.steps = append(s.steps, st)
+	}
+	return !s.closed
 }
 
 // accept hands over each node as it comes, and for those that cannot come any
 // more why: srun ends a whole step for one node's sake, so after a step's early
-// end blame says which nodes are at fault.
-func (s *step) accept(parent context.Context, nodes []string, out chan<- orchestrator.Connection, blame func(context.Context, []string) map[string]string) {
-	defer close(out)
+// end blame says which nodes are at fault. Those that are not, and that a step
+// without the others may still reach, are left: nothing was said of them.
+func (s *step) accept(parent context.Context, nodes []string, out chan<- orchestrator.Connection, blame func(context.Context, []string) (map[string]string, []string)) (left []string) {
 	missing := map[string]bool{}
 	for _, n := range nodes {
 		missing[n] = true
@@ -135,15 +175,20 @@ func (s *step) accept(parent context.Context, nodes []string, out chan<- orchest
 			var why map[string]string
 			select {
 			case <-s.srun.Done():
-				why = blame(parent, nodes)
+				if blame != nil {
+					why, left = blame(parent, nodes)
+				}
 			default:
 			}
+			if len(missing) < len(nodes) {
+				left = nil // some came, and went with the step
+			}
 			for _, n := range nodes {
-				if missing[n] {
+				if missing[n] && !slices.Contains(left, n) {
 					out <- failed(n, fmt.Errorf("its agent did not call back: %s%w", why[n], err))
 				}
 			}
-			return
+			return left
 		}
 		name := c.Info().Name
 		if !missing[name] {
@@ -156,6 +201,7 @@ func (s *step) accept(parent context.Context, nodes []string, out chan<- orchest
 		delete(missing, name)
 		out <- orchestrator.Connection{Name: name, Node: stepNode{node{c}, s}}
 	}
+	return nil
 }
 
 // stepNode is a node whose agent is a task of a step: when it is lost, what became
@@ -197,18 +243,19 @@ const (
 )
 
 // blame looks for the nodes at fault when the agents' step has ended early, and
-// says of each node what there is to say.
-func (s *Slurm) blame(ctx context.Context, nodes []string) map[string]string {
+// says of each node what there is to say. A step may be started again on those that
+// are left, if they are enough.
+func (s *Slurm) blame(ctx context.Context, nodes []string) (why map[string]string, left []string) {
 	if s.Eager || ctx.Err() != nil {
-		return nil
+		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeAll)
 	defer cancel()
 	res, err := s.Client.Probe(ctx, s.Job, nodes, probeStep)
 	if err != nil {
-		return nil // what srun said of the step itself is all there is
+		return nil, nil // what srun said of the step itself is all there is
 	}
-	why := map[string]string{}
+	why = map[string]string{}
 	for _, n := range nodes {
 		switch {
 		case len(res.Bad) == 0:
@@ -219,9 +266,13 @@ func (s *Slurm) blame(ctx context.Context, nodes []string) map[string]string {
 			why[n] = fmt.Sprintf("no step with it works (%s); ", res.Trouble)
 		default:
 			why[n] = fmt.Sprintf("steps work on it, but not with %s, which ends them for all; ", hostlist.Compress(res.Bad))
+			left = append(left, n)
 		}
 	}
-	return why
+	if s.Need == 0 || len(left) < s.Need {
+		return why, nil
+	}
+	return why, left
 }
 
 // Close implements orchestrator.Launcher: a step ends when its stdin does,
@@ -229,6 +280,7 @@ func (s *Slurm) blame(ctx context.Context, nodes []string) map[string]string {
 func (s *Slurm) Close(ctx context.Context) error {
 	s.mu.Lock()
 	steps := s.steps
+	s.closed = true
 	s.mu.Unlock()
 	for _, st := range steps {
 		_ = st.srun.Stdin.Close() // closed already is as good

@@ -43,7 +43,7 @@ func (a *app) execute(ctx context.Context, dir *rundir.Dir, p *models.Plan, w wh
 		client := a.slurm()
 		opts.Launcher = &launcher.Slurm{
 			Setup: setup, Job: w.job, Binary: dir.Join(rundir.BinaryFile),
-			Options: p.Slurm.StepOptions, Client: client,
+			Options: p.Slurm.StepOptions, Client: client, Need: p.Topology.Nodes,
 		}
 		// Without an answer the scheduler's default is counted on.
 		opts.KillWait, _ = client.KillWait(ctx)

@@ -42,7 +42,7 @@ func (b *Builder) Add(log ...events.Event) {
 func (b *Builder) add(e events.Event) {
 	switch e.Kind {
 	case events.RunStarted:
-		b.sum.Started = e.Time
+		b.sum.Started, b.sum.Job = e.Time, text(e, "job")
 	case events.StageStarted:
 		b.sum.Stage, b.sum.Waiting, b.stageAt = e.Stage, "", e.Time
 		b.sum.Stages = append(b.sum.Stages, Stage{Name: e.Stage, Status: "running"})

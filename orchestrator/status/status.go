@@ -34,6 +34,7 @@ const silentAfter = 3 * events.AliveEvery
 type Summary struct {
 	Run   string `json:"run,omitempty"`
 	State State  `json:"state"`
+	Job   string `json:"job,omitempty"` // scheduler's job id
 	// Stage is the stage that runs and Waiting what it waits for.
 	Stage    string        `json:"stage,omitempty"`
 	InStage  time.Duration `json:"-"` // in_stage_seconds

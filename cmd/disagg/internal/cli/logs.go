@@ -102,6 +102,9 @@ func (a *app) listLogs(dir *rundir.Dir, names []string) error {
 	if a.json() {
 		return a.printJSON(list)
 	}
+	if len(list) == 0 {
+		fmt.Fprintf(a.Err, "run %s has written no logs yet: nothing of it was started; `disagg status %s` says how far it is\n", dir.ID(), dir.ID())
+	}
 	for _, f := range list {
 		if _, err := fmt.Fprintf(a.Out, "%10d  %s\n", f.Bytes, f.Path); err != nil {
 			return err

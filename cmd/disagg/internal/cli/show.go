@@ -85,7 +85,11 @@ func writeResult(w io.Writer, dir *rundir.Dir, r *result.Result) error {
 	if r.ExitCode != 0 {
 		fmt.Fprintf(b, " (%s, exit code %d)", r.Exit, r.ExitCode)
 	}
-	fmt.Fprintf(b, " after %s\n", r.Finished.Sub(r.Started).Round(100*time.Millisecond))
+	fmt.Fprintf(b, " after %s", r.Finished.Sub(r.Started).Round(100*time.Millisecond))
+	if r.Job != "" {
+		fmt.Fprintf(b, ", job %s", r.Job)
+	}
+	b.WriteByte('\n')
 	if r.Interim {
 		b.WriteString("its controller was ended before it could write the last word; this is what it knew when it began to end the run\n")
 	}

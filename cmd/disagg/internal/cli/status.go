@@ -159,6 +159,9 @@ func writeSummary(out io.Writer, dir *rundir.Dir, s status.Summary) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(w, "run\t%s\n", s.Run)
 	fmt.Fprintf(w, "state\t%s\n", s.State)
+	if s.Job != "" {
+		fmt.Fprintf(w, "job\t%s\n", s.Job)
+	}
 	if s.Stage != "" {
 		fmt.Fprintf(w, "stage\t%s for %s\n", s.Stage, s.InStage.Round(time.Second))
 	}

@@ -34,16 +34,7 @@ var _ orchestrator.Preflight = (*Checker)(nil)
 // Host implements orchestrator.Preflight.
 func (c *Checker) Host(ctx context.Context, nodes []orchestrator.PreflightNode) (orchestrator.PreflightReport, error) {
 	spec := c.spec(nodes)
-	asked := nodes
-	if c.oneHost() && len(nodes) > 0 {
-		asked = nodes[:1] // the others are the same machine
-	}
-	all := make([]preflight.Facts, len(asked))
-	var wg sync.WaitGroup
-	for i, n := range asked {
-		wg.Go(func() { all[i] = ask(ctx, n.Name, n.Node, spec) })
-	}
-	wg.Wait()
+	all := c.askAll(ctx, nodes, spec)
 	c.mu.Lock()
 	c.facts = all
 	c.mu.Unlock()
@@ -54,6 +45,20 @@ func (c *Checker) Host(ctx context.Context, nodes []orchestrator.PreflightNode) 
 		spread(&out, nodes)
 	}
 	return out, c.save(spec, all, rep)
+}
+
+// askAll has the facts gathered on all nodes at once.
+func (c *Checker) askAll(ctx context.Context, nodes []orchestrator.PreflightNode, spec preflight.Spec) []preflight.Facts {
+	if c.oneHost() && len(nodes) > 0 {
+		nodes = nodes[:1] // the others are the same machine
+	}
+	all := make([]preflight.Facts, len(nodes))
+	var wg sync.WaitGroup
+	for i, n := range nodes {
+		wg.Go(func() { all[i] = ask(ctx, n.Name, n.Node, spec) })
+	}
+	wg.Wait()
+	return all
 }
 
 // InImage implements orchestrator.Preflight.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/disagg/disagg/orchestrator"
 	"github.com/disagg/disagg/preflight"
@@ -15,15 +14,7 @@ import (
 // a file of the run directory.
 func (c *Checker) During(ctx context.Context, nodes []orchestrator.PreflightNode, file string) (orchestrator.RunReport, error) {
 	spec := c.spec(nodes).During()
-	if c.oneHost() && len(nodes) > 0 {
-		nodes = nodes[:1] // the others are the same machine
-	}
-	now := make([]preflight.Facts, len(nodes))
-	var wg sync.WaitGroup
-	for i, n := range nodes {
-		wg.Go(func() { now[i] = ask(ctx, n.Name, n.Node, spec) })
-	}
-	wg.Wait()
+	now := c.askAll(ctx, nodes, spec)
 	c.mu.Lock()
 	before := slices.Clone(c.facts)
 	c.mu.Unlock()

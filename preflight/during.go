@@ -35,17 +35,21 @@ func During(before, after []Facts, s Spec) RunReport {
 	for i := range after {
 		f := &after[i]
 		order[f.Node] = i
-		why := ""
-		switch {
-		case f.Unreached != "":
-			why = "it could not be looked at again: " + f.Unreached
-		case old[f.Node] == nil:
-			why = "there is nothing from before the run to compare with"
-		default:
-			spans = append(spans, checks.Span{Before: checks.NewView(old[f.Node], &s.Expect), After: checks.NewView(f, &s.Expect)})
+		unknown := func(why string) {
+			r.Findings = append(r.Findings, Finding{CheckID: checks.RunCounters, Node: f.Node, Verdict: Unknown, Observed: why, Remedy: fmt.Sprintf("look at %s by hand: rdma statistic show", f.Node)})
+		}
+		if f.Unreached != "" {
+			unknown("it could not be looked at again: " + f.Unreached)
 			continue
 		}
-		r.Findings = append(r.Findings, Finding{CheckID: checks.RunCounters, Node: f.Node, Verdict: Unknown, Observed: why, Remedy: fmt.Sprintf("look at %s by hand: rdma statistic show", f.Node)})
+		span := checks.Span{After: checks.NewView(f, &s.Expect)}
+		switch {
+		case old[f.Node] != nil:
+			span.Before = checks.NewView(old[f.Node], &s.Expect)
+		case len(old) > 0 && s.Expect.NoRDMA() == "": // of a run without preflight it is known that nothing is compared
+			unknown("there is nothing from before the run to compare with")
+		}
+		spans = append(spans, span)
 	}
 	grown, found := checks.During(spans)
 	r.Growth, r.Findings = grown, append(r.Findings, found...)

@@ -52,7 +52,9 @@ func TestDuring(t *testing.T) {
 		before func(*nodetest.Node)
 		after  func(*nodetest.Node)
 		facts  func(*preflight.Facts) // of after
-		want   []string
+		// unchecked: the run had no preflight.
+		unchecked bool
+		want      []string
 	}{
 		{name: "nothing"},
 		{name: "traffic", after: func(n *nodetest.Node) { n.Counts(everyRail("rx_rdma_cnp_pkts", 123456)) }},
@@ -120,6 +122,10 @@ func TestDuring(t *testing.T) {
 			want: []string{"n1 unknown : the counters of the NICs could not be read ()"}},
 		{name: "another node", facts: func(f *preflight.Facts) { f.Node = "n2" },
 			want: []string{"n2 unknown : there is nothing from before the run to compare with ()"}},
+		{name: "no preflight", unchecked: true, after: func(n *nodetest.Node) { n.Counts(everyRail("tx_rdma_ack_timeout", 9)) }},
+		{name: "no preflight, and a process hangs", unchecked: true, facts: func(f *preflight.Facts) {
+			f.Files["/proc/4711/stat"] = facts.File{Data: "4711 (python3) D 1 4711 4711 0 -1 4194560\n"}
+		}, want: []string{"n1 warn pid 4711: python3 is in uninterruptible sleep (no process stuck in the kernel)"}},
 	} {
 		t.Run(strings.ReplaceAll(tc.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
@@ -137,8 +143,12 @@ func TestDuring(t *testing.T) {
 			if tc.facts != nil {
 				tc.facts(&after)
 			}
+			known := []preflight.Facts{before}
+			if tc.unchecked {
+				known = nil
+			}
 			var got []string
-			for _, f := range preflight.During([]preflight.Facts{before}, []preflight.Facts{after}, s).Findings {
+			for _, f := range preflight.During(known, []preflight.Facts{after}, s).Findings {
 				got = append(got, fmt.Sprintf("%s %s %s: %s (%s)", f.Node, f.Verdict, f.Object, f.Observed, f.Expected))
 				if f.Remedy == "" || !strings.HasPrefix(f.CheckID, "run.") {
 					t.Errorf("%s without a remedy: %s", f.CheckID, f.Observed)

@@ -25,7 +25,7 @@ const (
 	PortRange = "/proc/sys/net/ipv4/ip_local_port_range"
 )
 
-// Span is one node at two moments.
+// Span is one node at two moments. Without a Before nothing is compared.
 type Span struct{ Before, After *View }
 
 // Growth is by how much the counters of one rail grew between two moments. Those
@@ -53,7 +53,7 @@ func During(spans []Span) ([]Growth, []Finding) {
 	var out []Finding
 	for _, s := range spans {
 		f := append(named(RunSockets, judgeSockets(s.After)), named(RunStuck, bad(judgeStuck(s.After)))...)
-		if s.After.noRDMA() == "" {
+		if s.Before != nil && s.After.noRDMA() == "" {
 			g, problems := s.growth()
 			grown = append(grown, g...)
 			f = append(f, named(RunCounters, append(problems, s.judgePauses(g)...))...)

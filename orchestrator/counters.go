@@ -105,8 +105,21 @@ func (c counters) workDone() (float64, bool) {
 	return c.sumSuffix("prompt_tokens_total", "generation_tokens_total", "num_requests_total", "request_success_total")
 }
 
-// tokens counts generated tokens.
+// tokens counts generated tokens. SGLang adds a request's when it has ended, vLLM
+// each token as it comes.
 func (c counters) tokens() (float64, bool) { return c.sumSuffix("generation_tokens_total") }
+
+// progress moves with every few tokens, however long the answers are; ok is false
+// where no counter does. SGLang observes the latency between tokens as they leave,
+// and counts tokens at every line of its log besides (sglang metrics collector).
+func (c counters) progress() (sum float64, ok bool) {
+	sum, ok = c.sumSuffix("inter_token_latency_seconds_count", "time_per_output_token_seconds_count", "realtime_tokens_total")
+	if n, each := c.sums["vllm_generation_tokens_total"]; each {
+		sum, ok = sum+n, true
+	}
+	done, _ := c.sumSuffix("sglang_generation_tokens_total", "time_to_first_token_seconds_count")
+	return sum + done, ok
+}
 
 // inFlight is how many requests a worker has taken and not answered. One that waits
 // for its KV is not running yet: SGLang holds it in queues of its own, vLLM among

@@ -516,6 +516,7 @@ type engine struct {
 	deaf     atomic.Bool
 	metrics  bool
 	inFlight atomic.Int64
+	steps    atomic.Int64                                  // tokens of answers that have not ended
 	awaiting atomic.Int64                                  // requests that wait for their KV
 	boot     int                                           // prefill's bootstrap port; 0: it opens none
 	says     string                                        // of itself; empty: it does not tell
@@ -556,7 +557,7 @@ func (e *engine) handler(p *fakeProc) http.Handler {
 			http.NotFound(w, r)
 			return
 		}
-		_, _ = fmt.Fprintf(w, "# TYPE sglang:generation_tokens_total counter\nsglang:generation_tokens_total{model_name=\"m\"} %d\nsglang:num_running_reqs{model_name=\"m\"} %d\nsglang:num_decode_transfer_queue_reqs{model_name=\"m\"} %d\n", e.served.Load(), e.inFlight.Load(), e.awaiting.Load())
+		_, _ = fmt.Fprintf(w, "# TYPE sglang:generation_tokens_total counter\nsglang:generation_tokens_total{model_name=\"m\"} %d\nsglang:inter_token_latency_seconds_count{model_name=\"m\"} %d\nsglang:num_running_reqs{model_name=\"m\"} %d\nsglang:num_decode_transfer_queue_reqs{model_name=\"m\"} %d\n", e.served.Load(), e.served.Load()+e.steps.Load(), e.inFlight.Load(), e.awaiting.Load())
 	})
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) {
 		var req chatRequest

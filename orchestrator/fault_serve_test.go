@@ -109,6 +109,20 @@ func TestFaultsWhileServing(t *testing.T) {
 				return deploy.Exit{Code: 143}
 			}
 		}, ExitWorkload, "worker decode-0 on gpu-03 has 64 requests in flight and generated no token for 3m", missing, 180 * time.Second, 200 * time.Second},
+		{"answers that end late stall", func(s *scenario) { // tokens come for four minutes, then none
+			s.slow()
+			id := s.plan.Client.Points[0].ID
+			s.c.programs[id] = func(ctx context.Context, p *fakeProc) deploy.Exit {
+				e := s.engines["decode-0"]
+				e.inFlight.Store(64)
+				for range 24 {
+					pause(ctx, 10*time.Second)
+					e.steps.Add(1000)
+				}
+				<-ctx.Done()
+				return deploy.Exit{Code: 143}
+			}
+		}, ExitWorkload, "worker decode-0 on gpu-03 has 64 requests in flight and generated no token for 3m", missing, 420 * time.Second, 440 * time.Second},
 		{"KV transfers stall", func(s *scenario) { // nothing runs any more, everything waits
 			s.slow()
 			id := s.plan.Client.Points[0].ID

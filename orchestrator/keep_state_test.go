@@ -135,3 +135,42 @@ func TestNICsAreLookedAtWhenTheRunEnds(t *testing.T) {
 		})
 	}
 }
+
+// TestStallsThatCannotBeSeen: a worker without the counters for it is never said to
+// have been watched.
+func TestStallsThatCannotBeSeen(t *testing.T) {
+	t.Parallel()
+	const says = "stalls were not watched for on decode-0: no counter that moves with every token can be read there (metrics: true in the recipe has engines show them)"
+	for name, metrics := range map[string]bool{"no metrics": false, "metrics": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newScenario(t, 1, 1)
+				s.engines["decode-0"].metrics = metrics
+				res := s.start()
+				if res.Outcome != "ok" || slices.Contains(res.Unproven, says) == metrics {
+					t.Errorf("outcome %s, unproven %q, cause %+v", res.Outcome, res.Unproven, res.Cause)
+				}
+			})
+		})
+	}
+}
+
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, text string
+		want       float64
+		ok         bool
+	}{
+		{"sglang", "sglang:generation_tokens_total 100\nsglang:inter_token_latency_seconds_count{le=\"a\"} 40\nsglang:time_to_first_token_seconds_count 3\n", 143, true},
+		{"sglang, newer", "sglang:realtime_tokens_total{mode=\"decode\"} 7\nsglang:realtime_tokens_total{mode=\"prefill_compute\"} 5\n", 12, true},
+		{"sglang with what moves at the end of a request alone", "sglang:generation_tokens_total 100\nsglang:num_requests_total 4\n", 100, false},
+		{"vllm", "vllm:generation_tokens_total{engine=\"0\"} 9\nvllm:time_to_first_token_seconds_count 2\n", 11, true},
+		{"nobody knows", "atom:generation_tokens_total 9\n", 0, false},
+		{"nothing", "", 0, false},
+	} {
+		if got, ok := parseCounters([]byte(tc.text)).progress(); got != tc.want || ok != tc.ok {
+			t.Errorf("%s: %g, %v; want %g, %v", tc.name, got, ok, tc.want, tc.ok)
+		}
+	}
+}

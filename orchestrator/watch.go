@@ -26,8 +26,17 @@ type watched struct {
 	silent since // since when it does not answer
 	late   bool  // that it has not answered for a while was told
 	stall  stall
-	decode bool
+	tokens tokenView
 }
+
+// tokenView is whether it can be seen that a worker makes tokens.
+type tokenView int
+
+const (
+	tokensUnasked tokenView = iota
+	tokensUnseen
+	tokensSeen
+)
 
 // since is a state that holds for some time, and whether it was told.
 type since struct {
@@ -57,9 +66,9 @@ func (s *since) lasts() time.Duration {
 
 // stall is requests in flight without new tokens.
 type stall struct {
-	at     time.Time
-	tokens float64
-	told   bool
+	at       time.Time
+	progress float64
+	told     bool
 }
 
 // startWatch begins to ask every worker and the router in rounds, until the
@@ -70,14 +79,16 @@ func (r *run) startWatch() {
 	r.watchLogs(ctx)
 	for i := range r.plan.Workers {
 		w := &r.plan.Workers[i]
-		s := &watched{what: "worker " + w.ID, worker: w, ranks: r.ranks(w), decode: w.Role != models.RolePrefill}
+		s := &watched{what: "worker " + w.ID, worker: w, ranks: r.ranks(w)}
 		s.head = s.ranks[0]
 		r.watch.workers = append(r.watch.workers, s)
 		base, health := r.workerURL(w), r.workerURL(w)+w.HealthPath
 		r.rounds(ctx, r.pace.Watch, func(ctx context.Context) {
 			r.watchHealth(ctx, s, func(ctx context.Context) error { return r.probeHealth(ctx, health) })
 		})
-		r.rounds(ctx, r.pace.Watch, func(ctx context.Context) { r.watchTokens(ctx, s, base) })
+		if w.Role != models.RolePrefill {
+			r.rounds(ctx, r.pace.Watch, func(ctx context.Context) { r.watchTokens(ctx, s, base) })
+		}
 	}
 	if rt := r.plan.Router; rt != nil {
 		p := r.procs[rt.ID]
@@ -97,6 +108,15 @@ func (r *run) stopWatch() {
 		r.watch.cancel()
 	}
 	r.sayHung(nil)
+	var unseen []string
+	for _, s := range r.watch.workers {
+		if s.tokens == tokensUnseen {
+			unseen = append(unseen, s.worker.ID)
+		}
+	}
+	if len(unseen) > 0 {
+		r.unproven = append(r.unproven, fmt.Sprintf("stalls were not watched for on %s: no counter that moves with every token can be read there (metrics: true in the recipe has engines show them)", joinMost(unseen)))
+	}
 }
 
 // rounds calls ask again and again, a pause between.
@@ -204,17 +224,19 @@ func (r *run) watchMembers(ctx context.Context, url string, planned []member) {
 func (r *run) watchTokens(ctx context.Context, s *watched, base string) {
 	c, err := r.scrape(ctx, base)
 	if err != nil {
-		return // no metrics, or no answer: watchHealth sees to that
+		c = counters{} // without metrics; or without an answer: watchHealth sees to that
 	}
-	tokens, ok := c.tokens()
+	progress, ok := c.progress()
 	inFlight, counts := c.inFlight()
 	r.post(ctx, func() {
-		if !ok {
+		s.tokens = max(s.tokens, tokensUnseen)
+		if !ok || !counts {
 			return
 		}
+		s.tokens = tokensSeen
 		switch {
-		case !s.decode || !counts || inFlight == 0 || tokens != s.stall.tokens:
-			s.stall = stall{at: time.Now(), tokens: tokens}
+		case inFlight == 0 || progress != s.stall.progress:
+			s.stall = stall{at: time.Now(), progress: progress}
 		case time.Since(s.stall.at) >= r.plan.Budgets.Stall.D():
 			r.deaf(&s.stall.told, s.head, fmt.Sprintf("%s on %s has %g requests in flight and generated no token for %s: the KV transfer or the engine stalls", s.what, s.head.node.name, inFlight, time.Since(s.stall.at).Round(time.Second)))
 		}

@@ -80,7 +80,7 @@ func (e *engine) complete(w http.ResponseWriter, r *http.Request, s shape) {
 				return
 			}
 			answers[i].text += token(t)
-			e.count(t, answers[i].prompt, start)
+			e.count(t, answers[i], start)
 		}
 	}
 	writeJSON(w, http.StatusOK, s.whole(name, answers))
@@ -145,12 +145,15 @@ func (e *engine) prepare(ctx context.Context, q request, i int, prompt string) (
 }
 
 // count adds the t-th token of an answer to the metrics.
-func (e *engine) count(t, prompt int, start time.Time) {
+func (e *engine) count(t int, a answer, start time.Time) {
 	e.metrics.add(func(m *metrics) {
-		m.generated++
+		m.steps++
 		if t == 0 {
-			m.prompt += prompt
+			m.prompt += a.prompt
 			m.ttftSum += time.Since(start)
+		}
+		if t == a.tokens-1 {
+			m.generated += a.tokens
 		}
 	})
 }
@@ -188,7 +191,7 @@ func (e *engine) stream(w http.ResponseWriter, r *http.Request, s shape, name st
 			piece := token(t)
 			answers[i].text += piece
 			send(s.piece(name, answers[i], t, piece))
-			e.count(t, answers[i].prompt, start)
+			e.count(t, answers[i], start)
 		}
 	}
 	if usage {

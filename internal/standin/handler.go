@@ -35,7 +35,7 @@ func (e *engine) handler() http.Handler {
 		}}})
 	})
 	mux.HandleFunc("GET /get_load", func(w http.ResponseWriter, _ *http.Request) {
-		running, _ := e.metrics.snapshot()
+		running := e.metrics.inFlight()
 		writeJSON(w, http.StatusOK, []any{map[string]int{"dp_rank": 0, "num_reqs": running, "num_waiting_reqs": 0, "num_tokens": running * 16}})
 	})
 	flush := func(w http.ResponseWriter, _ *http.Request) {
@@ -69,7 +69,7 @@ func (e *engine) handler() http.Handler {
 }
 
 func (e *engine) serverInfo() map[string]any {
-	running, _ := e.metrics.snapshot()
+	running := e.metrics.inFlight()
 	return map[string]any{
 		"version": "0.5.5-standin", "status": "ready", "model_path": e.model, "served_model_name": e.name, "tokenizer_path": e.model,
 		"host": e.host, "port": e.port, "context_length": e.limit,

@@ -18,7 +18,8 @@ type metrics struct {
 	failed     int // transfers that failed
 	aborted    int
 	prompt     int // tokens
-	generated  int
+	steps      int // tokens, as they come
+	generated  int // tokens of answers that have ended
 	ttftSum    time.Duration
 	latencySum time.Duration
 }
@@ -32,10 +33,10 @@ func (m *metrics) add(change func(*metrics)) {
 	change(m)
 }
 
-func (m *metrics) snapshot() (running, generated int) {
+func (m *metrics) inFlight() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.running, m.generated
+	return m.running
 }
 
 // write prints the metrics in Prometheus' text format.
@@ -69,6 +70,7 @@ func (m *metrics) write(w io.Writer, mode string) {
 	counter("num_requests_total", m.requests)
 	counter("num_aborted_requests_total", m.aborted)
 	counter("num_transfer_failed_reqs_total", m.failed)
+	fmt.Fprintf(w, "# TYPE sglang:inter_token_latency_seconds histogram\nsglang:inter_token_latency_seconds_count%s %d\n", label, m.steps)
 	histogram("time_to_first_token_seconds", m.ttftSum)
 	histogram("e2e_request_latency_seconds", m.latencySum)
 }
@@ -92,7 +94,7 @@ func (m *metrics) writeVLLM(w io.Writer) {
 		{"num_requests_running", "gauge", m.running},
 		{"num_requests_waiting", "gauge", m.waiting},
 		{"prompt_tokens_total", "counter", m.prompt},
-		{"generation_tokens_total", "counter", m.generated},
+		{"generation_tokens_total", "counter", m.steps},
 		{"request_success_total", "counter", m.requests},
 	} {
 		fmt.Fprintf(w, "# TYPE vllm:%[1]s %[2]s\nvllm:%[1]s%[3]s %[4]d\n", x.name, x.kind, label, x.value)

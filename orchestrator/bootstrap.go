@@ -23,7 +23,7 @@ func (r *run) checkBootstraps(ctx context.Context) error {
 		if w.BootstrapPort == 0 || w.Role != models.RolePrefill {
 			continue
 		}
-		head := r.ranks(w)[0]
+		head := r.headOf(w)
 		url := baseURL(head.node.info.Addr, w.BootstrapPort) + "/health"
 		// Whatever it says of this page, it is there.
 		err := r.until(ctx, head, fmt.Sprintf("the bootstrap port of %s, which serves already", head.where()), func(ctx context.Context) error {

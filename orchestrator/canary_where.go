@@ -85,12 +85,45 @@ func (a *asking) suspect() *models.Worker {
 // blame gives a failure the worker that must be looked at first.
 func (a *asking) blame(r *run, f *failure) {
 	w := a.suspect()
-	if w == nil {
+	if w != nil {
+		f.what += fmt.Sprintf("; every pair with %s fails, and no other does", r.headOf(w).where())
+	} else if w = a.lead(); w == nil {
 		return
 	}
-	head := r.ranks(w)[0]
-	f.what += fmt.Sprintf("; every pair with %s fails, and no other does", head.where())
+	head := r.headOf(w)
 	f.process, f.node, f.logFile = head.ID, head.node.name, head.logName
+}
+
+// lead is the worker whose log tells most where no worker is the suspect: the only
+// one that gave an error instead of silence; of a single pair that is silent the one
+// that waits, decode. nil: there is no such one.
+func (a *asking) lead() *models.Worker {
+	var spoke []*models.Worker
+	for _, err := range a.open {
+		if p, ok := errors.AsType[*pairError](err); ok {
+			spoke = append(spoke, p.spoke()...)
+		}
+	}
+	switch {
+	case len(spoke) == 0 && len(a.ways) == 1:
+		return a.ways[0].decode
+	case len(spoke) == 0 || slices.ContainsFunc(spoke, func(w *models.Worker) bool { return w != spoke[0] }):
+		return nil
+	}
+	return spoke[0]
+}
+
+// said is what the pairs have said so far; "" where they have not been asked.
+func (l *located) said() string {
+	switch {
+	case l.asking == nil || l.bad == nil && len(l.open) == len(l.ways) && !slices.ContainsFunc(l.ways, func(w pair) bool { return l.open[w.String()] != nil }):
+		return ""
+	case l.bad != nil:
+		return l.bad.what
+	case len(l.open) == 0:
+		return fmt.Sprintf("asked directly, %s gave tokens: look at the router", plural(len(l.ways), "pair"))
+	}
+	return "asked directly: " + describeOpen(l.open)
 }
 
 // located is the search for the pair that gives no token, while a completion
@@ -100,8 +133,12 @@ type located struct {
 	*asking
 }
 
-// locate asks every pair directly when the router has owed a completion for half
-// an attempt: its silence does not say which worker is silent.
+// locateAfter is how long the router may owe a completion before the pairs are asked:
+// its silence does not say which worker is silent.
+const locateAfter = 20 * time.Second
+
+// locate asks every pair directly when the router has owed a completion for some
+// time.
 func (r *run) locate(ctx context.Context) *located {
 	ctx, stop := context.WithCancel(ctx)
 	l := &located{stop: stop}
@@ -110,7 +147,7 @@ func (r *run) locate(ctx context.Context) *located {
 		return l
 	}
 	r.wg.Go(func() {
-		if pause(ctx, limit) {
+		if pause(ctx, min(limit, locateAfter)) {
 			r.post(ctx, func() { l.asking = r.askWays(ctx, ways, limit) })
 		}
 	})
@@ -126,12 +163,8 @@ func (l *located) explain(r *run, err error) error {
 	}
 	switch {
 	case l.bad != nil:
-		f.what += "; " + l.bad.what
 		f.process, f.node, f.logFile = l.bad.process, l.bad.node, l.bad.logFile
-	case len(l.open) == 0:
-		f.what += fmt.Sprintf("; asked directly, %s gave tokens: look at the router", plural(len(l.ways), "pair"))
-	default:
-		f.what += "; asked directly: " + describeOpen(l.open)
+	case len(l.open) > 0:
 		l.blame(r, f)
 	}
 	return err

@@ -40,6 +40,9 @@ type failure struct {
 	outside bool
 	// late failures are those of the teardown itself.
 	late bool
+	// hung failures are of something that did not come: then everything still
+	// stands, and can be looked at.
+	hung bool
 }
 
 func (f *failure) Error() string { return f.what }

@@ -133,7 +133,7 @@ func TestFaultsBeforeServing(t *testing.T) {
 				<-ctx.Done()
 				return deploy.Exit{Code: 143}
 			}
-		}, ExitLaunch, `worker prefill-0.0 on gpu-01 made no progress for 2m1s: Get "http://10.0.0.1:8000/health": dial tcp 10.0.0.1:8000: connection refused; last line of prefill-0.0 "loading shard 7"`, 120 * time.Second, 125 * time.Second},
+		}, ExitLaunch, `worker prefill-0.0 on gpu-01 made no progress for 2m1s (timeouts.worker is 2m0s): Get "http://10.0.0.1:8000/health": dial tcp 10.0.0.1:8000: connection refused; last line of prefill-0.0 "loading shard 7"`, 120 * time.Second, 125 * time.Second},
 		{"a worker loads for ever", func(s *scenario) { s.engines["prefill-0"].load = 10 * time.Hour },
 			ExitLaunch, "stage workers did not end within 30m0s: still waiting for workers: prefill-0.0 on gpu-01", 1800 * time.Second, 1805 * time.Second},
 		{"a health page that is an error", func(s *scenario) {
@@ -182,7 +182,7 @@ func TestFaultsBeforeServing(t *testing.T) {
 			}
 		}, ExitLaunch, "POST http://10.0.0.1:30000/v1/chat/completions asks for model \"m\": HTTP 404 {\"message\":\"The model `m` does not exist\"} (it serves: m-fp4)", 3 * time.Second, 6 * time.Second},
 		{"200 with an error body", func(s *scenario) { s.router.before = answerChat(`{"error":{"message":"server_selection_failed"}}`) },
-			ExitLaunch, `the answer is an error: HTTP 200 {"error":{"message":"server_selection_failed"}}); last line of router "router up"; asked directly, 2 pairs gave tokens: look at the router`, 120 * time.Second, 130 * time.Second},
+			ExitLaunch, `the answer is an error: HTTP 200 {"error":{"message":"server_selection_failed"}}); asked directly, 2 pairs gave tokens: look at the router`, 120 * time.Second, 130 * time.Second},
 		{"200 without choices", func(s *scenario) { s.router.before = answerChat(`{"choices":[]}`) },
 			ExitLaunch, `the answer has no choices: HTTP 200 {"choices":[]}`, 120 * time.Second, 130 * time.Second},
 		{"200 with a page", func(s *scenario) { s.router.before = answerChat(`<html>`) },
@@ -198,7 +198,7 @@ func TestFaultsBeforeServing(t *testing.T) {
 				}
 				return r.URL.Path == chatPath
 			}
-		}, ExitLaunch, "still waiting for tokens from prefill-1 → decode-0: prefill: HTTP 500 KVTransferError; decode: no answer within 40s; every pair with prefill-1.0 on gpu-02 fails, and no other does", 120 * time.Second, 130 * time.Second},
+		}, ExitLaunch, "still waiting for tokens from prefill-1 on gpu-02 → decode-0 on gpu-03: prefill: HTTP 500 KVTransferError; decode: no answer within 40s; every pair with prefill-1.0 on gpu-02 fails, and no other does", 120 * time.Second, 130 * time.Second},
 		{"the only prefill worker that the router uses hands over no KV", func(s *scenario) {
 			s.router.pairs = s.router.pairs[1:]
 			s.engines["prefill-1"].before = func(w http.ResponseWriter, r *http.Request) bool {
@@ -207,7 +207,7 @@ func TestFaultsBeforeServing(t *testing.T) {
 				}
 				return r.URL.Path == chatPath
 			}
-		}, ExitLaunch, `a completion through router (no answer within 40s); last line of router "router up"; asked directly: prefill-1 → decode-0: prefill: no answer within 20s; decode: no answer within 20s; every pair with prefill-1.0 on gpu-02 fails, and no other does`, 120 * time.Second, 130 * time.Second},
+		}, ExitLaunch, `a completion through router (no answer within 40s); asked directly: prefill-1 on gpu-02 → decode-0 on gpu-03: prefill: no answer within 20s; decode: no answer within 20s; every pair with prefill-1.0 on gpu-02 fails, and no other does`, 120 * time.Second, 130 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

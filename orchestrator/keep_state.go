@@ -68,7 +68,7 @@ func (r *run) pages() []page {
 		out = append(out, page{w.ID, r.workerURL(w) + "/metrics", w.ID + ".metrics", w})
 	}
 	rt := r.plan.Router
-	if rt == nil {
+	if rt == nil || r.procs[rt.ID].released.IsZero() {
 		return out
 	}
 	if base, ok := r.routerMetrics(); ok {

@@ -102,6 +102,12 @@ func within(ctx context.Context, name string, limit time.Duration) (context.Cont
 }
 
 func (r *run) outOfTime(ctx context.Context, what string) *failure {
+	f := r.late(ctx, what)
+	f.hung = true
+	return f
+}
+
+func (r *run) late(ctx context.Context, what string) *failure {
 	if p, ok := ctx.Value(partKey{}).(part); ok {
 		return failf("%s did not end within %s: still waiting for %s", p.name, time.Since(p.began).Round(100*time.Millisecond), what)
 	}

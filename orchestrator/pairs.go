@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -61,12 +62,47 @@ func pairs(workers []models.Worker) []pair {
 // ends are the addresses of a pair, taken by the owner before the asking.
 type ends struct {
 	pair
+	name                               string // with the nodes
 	prefillURL, decodeURL, prefillAddr string
 }
 
+// pairError is why a pair gave no token: what each of its ends said; nil: nothing
+// against it.
+type pairError struct {
+	ends
+	prefillSaid, decodeSaid error
+}
+
+func (e *pairError) Error() string {
+	switch {
+	case e.prefill == nil:
+		return fmt.Sprintf("%s: %v", e.name, e.decodeSaid)
+	case e.prefillSaid != nil && e.decodeSaid != nil:
+		return fmt.Sprintf("%s: prefill: %v; decode: %v", e.name, e.prefillSaid, e.decodeSaid)
+	case e.prefillSaid != nil:
+		return fmt.Sprintf("%s: prefill: %v", e.name, e.prefillSaid)
+	}
+	return fmt.Sprintf("%s: decode: %v", e.name, e.decodeSaid)
+}
+
+func (e *pairError) Unwrap() []error { return []error{e.prefillSaid, e.decodeSaid} }
+
+// spoke are the workers that gave an error, which is more than silence.
+func (e *pairError) spoke() []*models.Worker {
+	var out []*models.Worker
+	if e.prefillSaid != nil && !errors.Is(e.prefillSaid, errNoAnswer) {
+		out = append(out, e.prefill)
+	}
+	if e.decodeSaid != nil && !errors.Is(e.decodeSaid, errNoAnswer) {
+		out = append(out, e.decode)
+	}
+	return out
+}
+
 func (r *run) endsOf(p pair) ends {
-	e := ends{pair: p, decodeURL: r.workerURL(p.decode)}
+	e := ends{pair: p, name: r.workerOn(p.decode), decodeURL: r.workerURL(p.decode)}
 	if p.prefill != nil {
+		e.name = r.workerOn(p.prefill) + " → " + e.name
 		e.prefillURL, e.prefillAddr = r.workerURL(p.prefill), r.place[p.prefill.Node].info.Addr
 	}
 	return e
@@ -79,7 +115,10 @@ func (r *run) askPair(ctx context.Context, e ends, limit time.Duration) error {
 	req := r.chat("Count: " + e.String())
 	if e.prefill == nil {
 		_, err := r.complete(ctx, e.decodeURL, req, limit)
-		return err
+		if err != nil {
+			return &pairError{ends: e, decodeSaid: err}
+		}
+		return nil
 	}
 	req.BootstrapHost, req.BootstrapPort, req.BootstrapRoom = e.prefillAddr, e.prefill.BootstrapPort, rand.Int64()
 	prefill := make(chan error, 1)
@@ -92,13 +131,14 @@ func (r *run) askPair(ctx context.Context, e ends, limit time.Duration) error {
 	}()
 	_, derr := r.complete(ctx, e.decodeURL, req, limit)
 	perr := <-prefill
-	switch {
-	case perr != nil && derr != nil:
-		return fmt.Errorf("%s: prefill: %w; decode: %w", e, perr, derr)
-	case perr != nil:
-		return fmt.Errorf("%s: prefill: %w", e, perr)
-	case derr != nil:
-		return fmt.Errorf("%s: decode: %w", e, derr)
+	if perr != nil || derr != nil {
+		return &pairError{ends: e, prefillSaid: perr, decodeSaid: derr}
 	}
 	return nil
 }
+
+// headOf is the rank of a worker that answers for it.
+func (r *run) headOf(w *models.Worker) *proc { return r.procs[w.Ranks[0].ID] }
+
+// workerOn names a worker and the node that answers for it.
+func (r *run) workerOn(w *models.Worker) string { return w.ID + " on " + r.headOf(w).node.name }

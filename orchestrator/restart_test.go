@@ -250,7 +250,7 @@ func TestRestartThatFails(t *testing.T) {
 				again.Store(true)
 				return e.run(ctx, p)
 			})
-		}, "step canary of the restart did not end within 2m0s: still waiting for tokens from prefill-0 → decode-0: decode:", 130 * time.Second},
+		}, "step canary of the restart did not end within 2m0s: still waiting for tokens from prefill-0 on gpu-01 → decode-0 on gpu-02: decode:", 130 * time.Second},
 		{"it sees another environment", func(s *scenario) {
 			n := 0
 			s.c.nodes["gpu-02"].receipt = func(_ string, env []deploy.ReceiptVar) []deploy.ReceiptVar {

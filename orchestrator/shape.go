@@ -34,7 +34,7 @@ func (r *run) checkShapes(ctx context.Context, workers []*models.Worker) error {
 			if err == nil {
 				err = json.Unmarshal(a.body, &says)
 			}
-			head := r.ranks(w)[0]
+			head := r.headOf(w)
 			switch {
 			case err != nil:
 				silent = append(silent, fmt.Sprintf("%s (%v)", w.ID, err))

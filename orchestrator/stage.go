@@ -81,9 +81,16 @@ func (r *run) runStage(s step) {
 		defer r.stage.timer.Stop()
 	}
 	r.lastWaiting, r.waitingSince = "", time.Now()
-	r.emit(events.Event{Kind: events.StageStarted, Msg: s.name})
+	started := events.Event{Kind: events.StageStarted, Msg: s.name}
+	if s.budget != nil {
+		started.Detail = map[string]any{"budget_seconds": s.budget(r.plan.Budgets).Seconds()}
+	}
+	r.emit(started)
 	err := s.run(r, ctx)
 	if f, ok := errors.AsType[*failure](err); ok {
+		if f.hung && r.served() && !r.stop.begun {
+			f.state, _ = r.stateNow(r.bg) // nil where the run is asked to end meanwhile
+		}
 		r.fail(f)
 	} else if _, isSkip := errors.AsType[skipped](err); err != nil && !isSkip && !errors.Is(err, errHalted) && !errors.Is(err, errLeave) {
 		r.fail(failf("%v", err))

@@ -16,7 +16,7 @@ func (r *run) stageAfter(ctx context.Context) error {
 		return skip("nothing ran since the canary")
 	}
 	var now string
-	if err := r.askFront(ctx, &now); err != nil {
+	if err := r.askFront(ctx, &now, nil); err != nil {
 		return err
 	}
 	before := r.answerBefore

@@ -14,7 +14,7 @@ import (
 func (r *run) stageCanary(ctx context.Context) error {
 	began := time.Now()
 	where := r.locate(ctx)
-	if err := r.askFront(ctx, &r.answerBefore); err != nil {
+	if err := r.askFront(ctx, &r.answerBefore, where.said); err != nil {
 		return where.explain(r, err)
 	}
 	where.stop()
@@ -33,12 +33,13 @@ func (r *run) canaryLimit() time.Duration {
 	return max(10*time.Second, r.plan.Budgets.Canary.D()/3)
 }
 
-// askFront asks the question that has a known answer where clients will ask.
-func (r *run) askFront(ctx context.Context, answer *string) error {
+// askFront asks the question that has a known answer where clients will ask; more
+// says what else is known while it waits, nil: nothing.
+func (r *run) askFront(ctx context.Context, answer *string, more func() string) error {
 	base, limit := r.frontURL(), r.canaryLimit()
 	var got string
 	p := r.frontProc()
-	err := r.until(ctx, p, "a completion through "+p.ID, func(ctx context.Context) error {
+	err := r.untilTold(ctx, p, "a completion through "+p.ID, more, func(ctx context.Context) error {
 		text, err := r.complete(ctx, base, r.chat(quizPrompt), limit)
 		if err == nil {
 			got = text
@@ -56,7 +57,7 @@ func (r *run) frontProc() *proc {
 	if rt := r.plan.Router; rt != nil {
 		return r.procs[rt.ID]
 	}
-	return r.ranks(&r.plan.Workers[0])[0]
+	return r.headOf(&r.plan.Workers[0])
 }
 
 // prove makes sure that each worker takes part, and says how it knows.
@@ -99,6 +100,6 @@ func (r *run) proveDirectly(ctx context.Context, ways []pair) (string, error) {
 }
 
 func (r *run) pairFailure(w pair, err error) *failure {
-	head := r.ranks(w.decode)[0]
-	return &failure{what: fmt.Sprintf("no token through %s: %v", w, err), process: head.ID, node: head.node.name, logFile: head.logName}
+	head := r.headOf(w.decode)
+	return &failure{what: fmt.Sprintf("no token through %s: %v", r.endsOf(w).name, err), process: head.ID, node: head.node.name, logFile: head.logName}
 }

@@ -67,7 +67,7 @@ func (r *run) stillServing(ctx context.Context) error {
 	cctx, cancel := context.WithTimeout(ctx, r.plan.Budgets.Canary.D())
 	defer cancel()
 	var text string
-	if err := r.askFront(cctx, &text); err != nil {
+	if err := r.askFront(cctx, &text, nil); err != nil {
 		return err
 	}
 	r.emit(events.Event{Kind: events.Canary, Msg: "completions still come out"})

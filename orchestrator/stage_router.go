@@ -70,6 +70,12 @@ func listsMembers(rt *models.Router) bool {
 
 // until polls a probe that belongs to a process until it succeeds.
 func (r *run) until(ctx context.Context, p *proc, what string, probe func(context.Context) error) error {
+	return r.untilTold(ctx, p, what, nil, probe)
+}
+
+// untilTold is until with more to say than the last line of the process's log, where
+// more has something; nil: it never has.
+func (r *run) untilTold(ctx context.Context, p *proc, what string, more func() string, probe func(context.Context) error) error {
 	var last, bad error
 	done := false
 	r.poll(ctx, probe, func(err error) { last = err }, func(err error) { done, bad = true, err })
@@ -80,7 +86,9 @@ func (r *run) until(ctx context.Context, p *proc, what string, probe func(contex
 			if last != nil {
 				text += " (" + last.Error() + ")"
 			}
-			if p.lastLine != "" {
+			if more != nil && more() != "" {
+				text += "; " + more()
+			} else if p.lastLine != "" {
 				text += fmt.Sprintf("; last line of %s %q", p.ID, p.lastLine)
 			}
 			return text

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -36,7 +37,7 @@ func (r *run) serving(ctx context.Context, workers []*models.Worker) error {
 	var ws []*readiness
 	var bad *failure
 	for _, w := range workers {
-		s := &readiness{worker: w, head: r.ranks(w)[0]}
+		s := &readiness{worker: w, head: r.headOf(w)}
 		ws = append(ws, s)
 		base, health := r.workerURL(w), r.workerURL(w)+w.HealthPath
 		r.poll(ctx, func(ctx context.Context) error { return r.probeWorker(ctx, base, health) },
@@ -87,7 +88,9 @@ func (r *run) standing(ws []*readiness) *failure {
 			}
 		}
 		if still := time.Since(moved); still > limit {
-			return r.workerFailure(s, fmt.Sprintf("worker %s made no progress for %s: %s", s.head.where(), still.Round(time.Second), r.seen(s)))
+			f := r.workerFailure(s, fmt.Sprintf("worker %s made no progress for %s (timeouts.worker is %s): %s", s.head.where(), still.Round(time.Second), limit, r.seen(s)))
+			f.hung = true
+			return f
 		}
 	}
 	return nil
@@ -132,6 +135,9 @@ func (r *run) probeWorker(ctx context.Context, base, health string) error {
 // probeHealth wants 200.
 func (r *run) probeHealth(ctx context.Context, url string) error {
 	a, err := r.get(ctx, url, r.pace.Probe)
+	if errors.Is(err, errNoAnswer) { // other errors name it themselves
+		err = fmt.Errorf("GET %s: %w", url, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -96,10 +96,13 @@ func (r *run) do(ctx context.Context, method, url string, body []byte, limit tim
 // netError says a timeout in words that name its length.
 func netError(err error, limit time.Duration) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("no answer within %s", limit)
+		return fmt.Errorf("%w within %s", errNoAnswer, limit)
 	}
 	return err
 }
+
+// errNoAnswer is silence, which does not say whose fault it is.
+var errNoAnswer = errors.New("no answer")
 
 // text is an answer as a person may read it: one line, no control characters.
 func (a answer) text() string {

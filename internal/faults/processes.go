@@ -68,7 +68,7 @@ func stopped() []Fault {
 			Printed: `decode-0.0 on node5 ended, and nobody knows how: the shim is gone without a report: no sign of life for 40.959s`, Bound: lease + ending, Kept: everything()},
 		{ID: "stop-engine", Group: Stopped, What: "a worker's engine", Codes: []int{7},
 			Cause:   `worker decode-0 on node\d+ is alive but deaf`,
-			Printed: `worker decode-0 on node6 is alive but deaf: no good answer for 1m0s, no progress for 1m0s; last: no answer within 5s`, Bound: 65*time.Second + ending, Kept: everything()},
+			Printed: `worker decode-0 on node6 is alive but deaf: no good answer for 1m0s, no progress for 1m0s; last: GET http://10.0.0.21:8000/health: no answer within 5s`, Bound: 65*time.Second + ending, Kept: everything()},
 		{ID: "stop-docker-cli", Group: Stopped, What: "the container command that starts a worker", Codes: []int{6},
 			Cause:   `stage launch did not end within .*: still waiting for containers with their environment: decode-0\.0 on node\d+`,
 			Printed: `stage launch did not end within 10s: still waiting for containers with their environment: decode-0.0 on node9`, Bound: 30*time.Second + ending, Kept: everything()},

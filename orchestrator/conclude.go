@@ -72,7 +72,7 @@ func (r *run) summary(left []deploy.Leftovers) result.Result {
 	if res.Cause != nil && res.Cause.LogFile != "" {
 		res.Next = append(res.Next, fmt.Sprintf("disagg logs %s %s", r.Dir.Path(), res.Cause.Process))
 	}
-	if n := r.lostBy(res.Cause); n != nil && r.plan.Launcher == models.LauncherSlurm {
+	if n := r.lostBy(res.Cause); n != nil && !n.again && r.plan.Launcher == models.LauncherSlurm {
 		res.Next = append(res.Next, "scontrol show node "+n.name)
 	}
 	if code == ExitPreflight && hasDir(r.Dir.Join(rundir.PreflightDir)) {
@@ -115,12 +115,18 @@ func (r *run) verdict(res *result.Result) (result.Outcome, ExitCode) {
 			res.Consequences = append([]result.Failure{cause.record()}, res.Consequences...)
 		}
 		res.Cause = &result.Failure{Time: r.stop.at.UTC(), Stage: r.stop.stage, What: "asked to end by " + r.stop.why}
+		if r.stop.waited != "" {
+			res.Cause.What += fmt.Sprintf(", while stage %s waited for %s", r.stop.stage, r.stop.waited)
+		}
 		return result.Cancelled, r.stop.code
 	case cause == nil:
 		return result.OK, ExitOK
 	}
 	rec := cause.record()
 	res.Cause = &rec
+	if n := r.lostBy(res.Cause); n != nil && n.again {
+		res.Cause.What += "; the node itself was reached again, so it is its agent that is gone"
+	}
 	if cause.ended {
 		return result.Cancelled, ExitTerminated
 	}

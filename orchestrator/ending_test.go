@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,6 +47,36 @@ func TestWhyTheSchedulerEndsIt(t *testing.T) {
 				s.verdict(res, tc.code, tc.cause)
 				if res.Outcome != tc.outcome {
 					t.Errorf("outcome %s, want %s", res.Outcome, tc.outcome)
+				}
+			})
+		})
+	}
+}
+
+// TestCancelledWhileItHung: who cancels a run that waits for ever keeps what it waited
+// for.
+func TestCancelledWhileItHung(t *testing.T) {
+	t.Parallel()
+	for after, want := range map[time.Duration]string{
+		5 * time.Second:  "asked to end by SIGTERM",
+		60 * time.Second: "asked to end by SIGTERM, while stage canary waited for a completion through router (no answer within 40s); asked directly: prefill-0 on gpu-01 → decode-0 on gpu-02: prefill: no answer within 20s; decode: no answer within 20s",
+	} {
+		t.Run(after.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newScenario(t, 1, 1)
+				s.engines["prefill-0"].before = func(_ http.ResponseWriter, r *http.Request) bool {
+					if r.URL.Path == chatPath {
+						<-r.Context().Done()
+					}
+					return r.URL.Path == chatPath
+				}
+				go func() {
+					time.Sleep(after)
+					s.signals <- syscall.SIGTERM
+				}()
+				res := s.start()
+				if res.Cause == nil || res.Cause.What != want || res.Cause.Stage != "canary" {
+					t.Errorf("cause %+v, want %q", res.Cause, want)
 				}
 			})
 		})

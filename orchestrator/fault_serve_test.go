@@ -324,7 +324,7 @@ func TestSecondLookAtALostNode(t *testing.T) {
 				s.c.nodes["gpu-02"].again = again
 				s.during(5*time.Second, func() { s.c.nodes["gpu-02"].lose(errors.New("the agent was killed")) })
 				res := s.start()
-				s.verdict(res, tc.code, "node gpu-02 is lost: the agent was killed")
+				s.verdict(res, tc.code, "node gpu-02 is lost: the agent was killed; the node itself was reached again, so it is its agent that is gone")
 				if diff := cmp.Diff(tc.warnings, res.Warnings); diff != "" {
 					t.Errorf("warnings (-want +got):\n%s", diff)
 				}

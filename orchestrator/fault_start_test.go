@@ -52,7 +52,7 @@ func TestFaultsBeforeServing(t *testing.T) {
 		least, most time.Duration
 	}{
 		{"a node cannot be reached", func(s *scenario) { s.c.unreach["gpu-02"] = errors.New("connect: no route to host") },
-			ExitLaunch, "the plan needs 3 nodes of the allocation's 3, and not enough can be reached: gpu-02: connect: no route to host", 0, time.Second},
+			ExitLaunch, "the plan needs 3 nodes of the allocation's 3, and not enough of them can take part: gpu-02: connect: no route to host", 0, time.Second},
 		{"an agent never connects", func(s *scenario) { s.c.never["gpu-03"] = true },
 			ExitLaunch, "still waiting for agents on gpu-03", 60 * time.Second, 62 * time.Second},
 		{"the allocation is too small", func(s *scenario) { s.opt.Nodes = s.opt.Nodes[:2] },

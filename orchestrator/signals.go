@@ -33,8 +33,9 @@ type stopState struct {
 	begun  bool   // teardown has begun: what ends from now on was asked to
 	during *stage // in which stage it began
 
-	at    time.Time // when it was asked
-	stage string    // and in which stage
+	at     time.Time // when it was asked
+	stage  string    // and in which stage
+	waited string    // and what for, where that had taken long; clients always do
 
 	ctx      context.Context // of the stop, once it has begun
 	deadline time.Time       // when the grace of all is over
@@ -42,6 +43,10 @@ type stopState struct {
 }
 
 func (s *stopState) asked() bool { return s.code != 0 }
+
+// waitTold is how long a stage must have lasted for what it waits for to be worth
+// telling of a run that was cancelled: somebody may have lost patience with it.
+const waitTold = 10 * time.Second
 
 // onSignal takes a signal: the first ends the run, the second skips the grace,
 // the third leaves.
@@ -111,6 +116,9 @@ func (r *run) ask(code ExitCode, why string) {
 		r.stop.after = r.stop.after || !f.weak && !f.late
 	}
 	r.stop.code, r.stop.why, r.stop.at, r.stop.stage = code, why, time.Now(), r.stageName()
+	if !r.clients && r.stage != nil && time.Since(r.stage.began) >= waitTold {
+		r.stop.waited = r.lastWaiting
+	}
 	if len(r.failures) > 0 && !r.stop.after && r.stop.during != nil {
 		r.stop.stage = r.stop.during.name // the agents heard of it before this process did
 	}

@@ -79,7 +79,7 @@ func (r *run) stageAgents(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	return failf("the plan needs %s of the allocation's %d, and not enough can be reached: %s", plural(need, "node"), len(r.nodes), r.whyMissing(closed))
+	return failf("the plan needs %s of the allocation's %d, and not enough of them can take part: %s", plural(need, "node"), len(r.nodes), r.whyMissing(closed))
 }
 
 // othersToo is how long a run that cannot start waits for what the other nodes have
@@ -106,7 +106,7 @@ func (r *run) onConnection(c Connection) {
 		}
 		if c.Err != nil {
 			n.err = c.Err
-			r.emit(events.Event{Kind: events.Warning, Node: n.name, Msg: fmt.Sprintf("node %s cannot be reached: %v", n.name, c.Err)})
+			r.emit(events.Event{Kind: events.Warning, Node: n.name, Msg: fmt.Sprintf("node %s does not take part: %v", n.name, c.Err)})
 			return
 		}
 		n.conn, n.info = c.Node, c.Node.Info()

@@ -49,6 +49,7 @@ func (r *run) stageLook(ctx context.Context) error {
 	for _, n := range nodes {
 		l, ok := a.ok[n]
 		if ok {
+			n.again = n.lost
 			r.onSecond(n, l.reaped)
 			r.looked = append(r.looked, n.name)
 		} else {

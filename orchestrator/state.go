@@ -18,6 +18,7 @@ type node struct {
 	err  error // why it did not join, or how it was lost
 
 	lost     bool
+	again    bool // lost, and then reached by a second agent
 	detached bool // not heard of at present
 	ended    bool // its agent was told to end by somebody else
 	closing  bool // this run closes the connection

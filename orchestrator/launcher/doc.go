@@ -32,7 +32,7 @@ func connected(name string, c *deploy.Conn) orchestrator.Connection {
 
 func failed(name string, err error) orchestrator.Connection {
 	if unfit, ok := errors.AsType[*deploy.UnfitError](err); ok {
-		return orchestrator.Connection{Name: name, Err: errors.New("it answers, and cannot take part: " + unfit.Why)}
+		return orchestrator.Connection{Name: name, Err: errors.New("it answers, but is not fit: " + unfit.Why)}
 	}
 	return orchestrator.Connection{Name: name, Err: fmt.Errorf("reach %s: %w", name, err)}
 }

@@ -402,8 +402,27 @@ func (v *SlurmView) Job(ctx context.Context) (orchestrator.JobView, error) {
 	}
 	if ending, node := j.Ending(); ending {
 		view.Why, view.NodeDown = cmp.Or(why, string(j.State)), node
+		if node {
+			view.Why += v.badNodes(ctx, j.Nodes)
+		}
 	}
 	return view, nil
+}
+
+// badNodes says which nodes of a job Slurm holds for bad, in its own words and those
+// of whoever set them so; "" where it does not tell.
+func (v *SlurmView) badNodes(ctx context.Context, of []string) string {
+	all, err := v.Client.Nodes(ctx, "")
+	if err != nil {
+		return "" // that it is a node is known, which one is not
+	}
+	var out string
+	for _, n := range all {
+		if why := n.Unusable(); why != "" && slices.Contains(of, n.Name) {
+			out += "; " + n.Name + " is " + strings.TrimPrefix(why, "does not answer: ")
+		}
+	}
+	return out
 }
 
 // Setup is what all launchers share: who the agents belong to and what the site

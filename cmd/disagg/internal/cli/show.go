@@ -82,6 +82,9 @@ func (p *eventPrinter) plain(k events.Kind) string {
 func writeResult(w io.Writer, dir *rundir.Dir, r *result.Result) error {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "run %s: %s", r.Run, r.Outcome)
+	if r.Cause != nil && r.Cause.Stage != "" {
+		fmt.Fprintf(b, " in stage %s", r.Cause.Stage)
+	}
 	if r.ExitCode != 0 {
 		fmt.Fprintf(b, " (%s, exit code %d)", r.Exit, r.ExitCode)
 	}

@@ -40,9 +40,9 @@ type failure struct {
 	outside bool
 	// late failures are those of the teardown itself.
 	late bool
-	// hung failures are of something that did not come: then everything still
-	// stands, and can be looked at.
-	hung bool
+	// hang is set for what did not come: then everything still stands, and can be
+	// looked at.
+	hang hang
 }
 
 func (f *failure) Error() string { return f.what }
@@ -207,6 +207,8 @@ func (f *failure) record() result.Failure {
 		out.Diagnosis = &result.Diagnosis{Signature: f.match.ID, Line: f.match.Text, Peer: named(*f.match), Meaning: f.match.Meaning, Remedy: f.match.Remedy}
 	} else if f.exit != nil && f.exit.Signal == "SIGKILL" {
 		out.Diagnosis = killedFromOutside(f.exit.OOM)
+	} else {
+		out.Diagnosis = hung(f)
 	}
 	return out
 }

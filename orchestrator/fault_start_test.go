@@ -216,6 +216,9 @@ func TestFaultsBeforeServing(t *testing.T) {
 				res := s.start()
 				s.verdict(res, tc.code, tc.cause)
 				s.took(res, tc.least, tc.most)
+				if c := res.Cause; c != nil && len(c.State) > 0 && c.Stage != "router" && c.Diagnosis == nil {
+					t.Errorf("stage %s hung, and nobody says what that means", c.Stage)
+				}
 				for _, p := range res.Points {
 					if p.Status != result.PointMissing {
 						t.Errorf("point %s is %s", p.Name, p.Status)

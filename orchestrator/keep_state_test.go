@@ -45,6 +45,9 @@ func TestStateIsKeptWhenSomethingHangs(t *testing.T) {
 				"gpu-01: run.counters: no answer within 6s (unknown)",
 				"kept in state/1",
 			}
+			if d := res.Cause.Diagnosis; d == nil || d.Signature != "hang.stall" {
+				t.Errorf("diagnosis: %+v", d)
+			}
 			if diff := cmp.Diff(want, res.Cause.State); diff != "" {
 				t.Errorf("state (-want +got):\n%s", diff)
 			}
@@ -71,6 +74,9 @@ func TestStateIsKeptWhenSomethingHangs(t *testing.T) {
 			began := time.Now()
 			res := s.start()
 			s.verdict(res, ExitWorkload, "worker decode-0 on gpu-02 is alive but deaf")
+			if d := res.Cause.Diagnosis; d == nil || d.Signature != "hang.deaf" {
+				t.Errorf("diagnosis: %+v", d)
+			}
 			if len(res.Cause.State) != 3 || res.Cause.State[1] != "decode-0: no answer within 5s" {
 				t.Errorf("state: %q", res.Cause.State)
 			}

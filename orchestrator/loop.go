@@ -103,7 +103,7 @@ func within(ctx context.Context, name string, limit time.Duration) (context.Cont
 
 func (r *run) outOfTime(ctx context.Context, what string) *failure {
 	f := r.late(ctx, what)
-	f.hung = true
+	f.hang = hangLate
 	return f
 }
 

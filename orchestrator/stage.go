@@ -88,7 +88,7 @@ func (r *run) runStage(s step) {
 	r.emit(started)
 	err := s.run(r, ctx)
 	if f, ok := errors.AsType[*failure](err); ok {
-		if f.hung && r.served() && !r.stop.begun {
+		if f.hang != "" && r.served() && !r.stop.begun {
 			f.state, _ = r.stateNow(r.bg) // nil where the run is asked to end meanwhile
 		}
 		r.fail(f)

@@ -89,7 +89,7 @@ func (r *run) standing(ws []*readiness) *failure {
 		}
 		if still := time.Since(moved); still > limit {
 			f := r.workerFailure(s, fmt.Sprintf("worker %s made no progress for %s (timeouts.worker is %s): %s", s.head.where(), still.Round(time.Second), limit, r.seen(s)))
-			f.hung = true
+			f.hang = hangLate
 			return f
 		}
 	}

@@ -148,7 +148,7 @@ func (r *run) watchHealth(ctx context.Context, s *watched, probe func(context.Co
 		if silent < r.pace.Mute && (silent < r.pace.Deaf || still < r.pace.Deaf) {
 			return
 		}
-		r.deaf(&s.silent.told, s.head, fmt.Sprintf("%s on %s is alive but deaf: no good answer for %s, no progress for %s; last: %v", s.what, s.head.node.name, silent.Round(time.Second), still.Round(time.Second), s.silent.err))
+		r.deaf(&s.silent.told, s.head, hangDeaf, fmt.Sprintf("%s on %s is alive but deaf: no good answer for %s, no progress for %s; last: %v", s.what, s.head.node.name, silent.Round(time.Second), still.Round(time.Second), s.silent.err))
 	})
 }
 
@@ -167,12 +167,12 @@ func (r *run) sayUnanswered(s *watched, silent time.Duration) {
 
 // deaf is what the site wants when something lives and does not serve: the end
 // of the run, or a warning, once.
-func (r *run) deaf(told *bool, p *proc, what string) {
+func (r *run) deaf(told *bool, p *proc, how hang, what string) {
 	if *told {
 		return
 	}
 	*told = true
-	r.watch.hung = append(r.watch.hung, &failure{what: what, process: p.ID, node: p.node.name, logFile: p.logName})
+	r.watch.hung = append(r.watch.hung, &failure{what: what, process: p.ID, node: p.node.name, logFile: p.logName, hang: how})
 	if len(r.watch.hung) == 1 {
 		r.keepState(r.sayHung)
 	}
@@ -214,7 +214,7 @@ func (r *run) watchMembers(ctx context.Context, url string, planned []member) {
 		m.set(err)
 		if lasts := m.lasts(); lasts >= r.pace.Deaf {
 			p := r.watch.router.head
-			r.deaf(&m.told, p, fmt.Sprintf("the router does not use the planned workers for %s: %v", lasts.Round(time.Second), m.err))
+			r.deaf(&m.told, p, hangMembers, fmt.Sprintf("the router does not use the planned workers for %s: %v", lasts.Round(time.Second), m.err))
 		}
 	})
 }
@@ -238,7 +238,7 @@ func (r *run) watchTokens(ctx context.Context, s *watched, base string) {
 		case inFlight == 0 || progress != s.stall.progress:
 			s.stall = stall{at: time.Now(), progress: progress}
 		case time.Since(s.stall.at) >= r.plan.Budgets.Stall.D():
-			r.deaf(&s.stall.told, s.head, fmt.Sprintf("%s on %s has %g requests in flight and generated no token for %s: the KV transfer or the engine stalls", s.what, s.head.node.name, inFlight, time.Since(s.stall.at).Round(time.Second)))
+			r.deaf(&s.stall.told, s.head, hangStall, fmt.Sprintf("%s on %s has %g requests in flight and generated no token for %s: the KV transfer or the engine stalls", s.what, s.head.node.name, inFlight, time.Since(s.stall.at).Round(time.Second)))
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -59,7 +60,7 @@ func parseSample(line string) (name, labels string, v float64, ok bool) {
 		return "", "", 0, false
 	}
 	v, err := strconv.ParseFloat(f[0], 64)
-	if err != nil {
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) { // nothing can be concluded from those
 		return "", "", 0, false
 	}
 	// sglang writes "sglang:x_total", others "vllm:x_total" or "atom_x_total".
@@ -119,6 +120,13 @@ func (c counters) progress() (sum float64, ok bool) {
 	}
 	done, _ := c.sumSuffix("sglang_generation_tokens_total", "time_to_first_token_seconds_count")
 	return sum + done, ok
+}
+
+// activity moves whenever a worker of either role does something for a request.
+func (c counters) activity() (sum float64, ok bool) {
+	progress, ok := c.progress()
+	done, _ := c.workDone()
+	return progress + done, ok
 }
 
 // inFlight is how many requests a worker has taken and not answered. One that waits

@@ -69,6 +69,9 @@ func (r *run) fail(f *failure) {
 	if f.at.IsZero() {
 		f.at = time.Now()
 	}
+	if f.hang == "" {
+		r.hurryHung()
+	}
 	f.late = r.stop.begun && !f.weak && !f.outside && f.exit == nil
 	st := r.stage
 	if r.stop.begun && !f.late {
@@ -101,8 +104,8 @@ func (r *run) fail(f *failure) {
 // that failed and the exit that made it fail are one failure.
 func (r *run) known(f *failure) bool {
 	for _, old := range r.failures {
-		if f.process == "" || old.process != f.process || old.life != f.life {
-			continue
+		if f.process == "" || old.process != f.process || old.life != f.life || old.hang != f.hang {
+			continue // a death after a hang is news, and its effect
 		}
 		if old.exit == nil && f.exit != nil {
 			old.exit, old.log, old.what = f.exit, f.log, f.what

@@ -558,6 +558,9 @@ func (e *engine) handler(p *fakeProc) http.Handler {
 			return
 		}
 		_, _ = fmt.Fprintf(w, "# TYPE sglang:generation_tokens_total counter\nsglang:generation_tokens_total{model_name=\"m\"} %d\nsglang:inter_token_latency_seconds_count{model_name=\"m\"} %d\nsglang:num_running_reqs{model_name=\"m\"} %d\nsglang:num_decode_transfer_queue_reqs{model_name=\"m\"} %d\n", e.served.Load(), e.served.Load()+e.steps.Load(), e.inFlight.Load(), e.awaiting.Load())
+		if e.role == models.RolePrefill {
+			_, _ = io.WriteString(w, "sglang:num_prefill_inflight_queue_reqs{model_name=\"m\"} 0\n")
+		}
 	})
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) {
 		var req chatRequest

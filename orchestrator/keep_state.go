@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/orchestrator/rundir"
@@ -29,21 +28,65 @@ func (r *run) keepState(then func(lines []string)) {
 	ctx, cancel := context.WithTimeout(r.bg, duringTime)
 	call(ctx, r, func(ctx context.Context) ([]string, error) {
 		defer cancel()
-		var said []string
-		var found RunReport
-		var wg sync.WaitGroup
-		wg.Go(func() { said = r.keepPages(ctx, pages, dir) })
-		if len(nodes) > 0 {
-			wg.Go(func() {
-				var err error
-				if found, err = r.Preflight.During(ctx, nodes, path.Join(dir, rundir.CountersFile)); err != nil {
-					found.Unproven = append(found.Unproven, err.Error())
-				}
-			})
-		}
-		wg.Wait()
-		return slices.Concat(said, found.Found, found.Unproven, []string{"kept in " + dir}), nil
+		return r.gatherState(ctx, dir, pages, nodes), nil
 	}, func(lines []string, _ error) { then(lines) })
+}
+
+// gatherState ends with ctx whatever hangs: a file server as well as a worker.
+func (r *run) gatherState(ctx context.Context, dir string, pages []page, nodes []PreflightNode) []string {
+	kept := make(chan keptPage, len(pages))
+	for _, p := range pages {
+		go func() { kept <- r.keepPage(ctx, p, dir) }()
+	}
+	looked := make(chan RunReport, 1)
+	go func() {
+		if len(nodes) == 0 {
+			looked <- RunReport{}
+			return
+		}
+		found, err := r.Preflight.During(ctx, nodes, path.Join(dir, rundir.CountersFile))
+		if err != nil {
+			found.Unproven = append(found.Unproven, err.Error())
+		}
+		looked <- found
+	}()
+	all := make([]keptPage, len(pages))
+	for i, p := range pages {
+		all[i] = keptPage{page: p, said: "not known: nothing came back in time"}
+	}
+	var found *RunReport
+	written := 0
+	for open := len(pages); open > 0 || found == nil; {
+		select {
+		case k := <-kept:
+			open--
+			all[slices.IndexFunc(pages, func(p page) bool { return p.file == k.file })] = k
+			if k.written {
+				written++
+			}
+		case f := <-looked:
+			found = &f
+		case <-ctx.Done():
+			open = 0
+			if found == nil {
+				found = &RunReport{Unproven: []string{"the nodes: not known: nothing came back in time"}}
+			}
+		}
+	}
+	var lines []string
+	for _, k := range all {
+		if k.said != "" {
+			lines = append(lines, k.of+": "+k.said)
+		}
+	}
+	if a := abandoned(all); a != "" {
+		lines = append(lines, a)
+	}
+	lines = slices.Concat(lines, found.Found, found.Unproven)
+	if written > 0 {
+		return append(lines, "kept in "+dir)
+	}
+	return append(lines, "nothing of it could be written to "+dir)
 }
 
 // stateNow is keepState for a stage that waits for it.
@@ -80,60 +123,66 @@ func (r *run) pages() []page {
 	return out
 }
 
-// keepPages keeps all pages, and says of each what is worth reading.
-func (r *run) keepPages(ctx context.Context, pages []page, dir string) []string {
-	said := make([]string, len(pages))
-	counted := make([]counters, len(pages))
-	var wg sync.WaitGroup
-	for i, p := range pages {
-		wg.Go(func() {
-			a, err := r.get(ctx, p.url, r.pace.Probe)
-			if err == nil && a.status != http.StatusOK {
-				err = errors.New(a.text())
-			}
-			if err == nil && p.worker != nil {
-				counted[i] = parseCounters(a.body)
-				said[i] = counted[i].busy()
-			}
-			if err == nil {
-				err = r.Dir.PutSpare(path.Join(dir, p.file), a.body, 0o600)
-			}
-			if err != nil {
-				said[i] = err.Error()
-			}
-			if said[i] != "" {
-				said[i] = p.of + ": " + said[i]
-			}
-		})
-	}
-	wg.Wait()
-	return slices.DeleteFunc(append(said, abandoned(pages, counted)), func(s string) bool { return s == "" })
+// keptPage is a page that was asked for.
+type keptPage struct {
+	page
+	said    string // what is worth reading of it
+	counts  counters
+	written bool
 }
 
-// abandoned says that requests wait on decode for KV that nobody has any more: prefill
-// does not tell decode of a request that failed.
-func abandoned(pages []page, counted []counters) string {
+// keepPage asks for a page and writes it down.
+func (r *run) keepPage(ctx context.Context, p page, dir string) keptPage {
+	k := keptPage{page: p}
+	a, err := r.get(ctx, p.url, r.pace.Probe)
+	if err == nil && a.status != http.StatusOK {
+		err = errors.New(a.text())
+	}
+	if err != nil {
+		k.said = err.Error()
+		return k
+	}
+	if p.worker != nil {
+		k.counts = parseCounters(a.body)
+		k.said = k.counts.busy()
+	}
+	if err := r.Dir.PutSpare(path.Join(dir, p.file), a.body, 0o600); err != nil {
+		k.said = strings.TrimPrefix(k.said+"; "+err.Error(), "; ")
+		return k
+	}
+	k.written = true
+	return k
+}
+
+// abandoned says that requests wait on decode for KV that no prefill worker counts any
+// more: prefill does not tell decode of a request that failed. Engines renew what they
+// count now and then only, so it is a hint.
+func abandoned(pages []keptPage) string {
 	waiting := 0.0
-	for i, p := range pages {
+	for _, p := range pages {
 		switch {
 		case p.worker == nil:
 		case p.worker.Role == models.RolePrefill:
-			if n, ok := counted[i].atPrefill(); !ok || n > 0 {
+			if n, ok := p.counts.atPrefill(); !ok || n > 0 {
 				return "" // it has some, or nobody knows
 			}
 		default:
-			n, _ := counted[i].sumSuffix("num_decode_prealloc_queue_reqs", "num_decode_transfer_queue_reqs")
+			n, _ := p.counts.sumSuffix("num_decode_prealloc_queue_reqs", "num_decode_transfer_queue_reqs")
 			waiting += n
 		}
 	}
 	if waiting == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%g requests wait on decode for KV, and no prefill worker holds any: prefill has failed or dropped them; look for their errors in the logs of prefill", waiting)
+	return fmt.Sprintf("%g requests wait on decode for KV, and no prefill worker counts any: prefill may have failed or dropped them; look for errors in the logs of prefill", waiting)
 }
 
-// atPrefill is how many requests a prefill worker holds.
-func (c counters) atPrefill() (float64, bool) {
+// atPrefill is how many requests a prefill worker holds; ok is false where it does not
+// count those whose KV is to be fetched.
+func (c counters) atPrefill() (sum float64, ok bool) {
+	if _, ok = c.sumSuffix("num_prefill_inflight_queue_reqs"); !ok {
+		return 0, false
+	}
 	return c.sumSuffix("num_running_reqs", "num_queue_reqs", "num_prefill_bootstrap_queue_reqs", "num_prefill_prealloc_queue_reqs", "num_prefill_inflight_queue_reqs")
 }
 
@@ -155,12 +204,18 @@ var queues = []struct{ suffix, what string }{
 // busy says what a worker's requests are at.
 func (c counters) busy() string {
 	var parts []string
+	counts := false
 	for _, q := range queues {
-		if n, ok := c.sumSuffix(q.suffix); ok && n > 0 {
+		n, ok := c.sumSuffix(q.suffix)
+		counts = counts || ok
+		if n > 0 {
 			parts = append(parts, fmt.Sprintf("%g %s", n, q.what))
 		}
 	}
-	if len(parts) == 0 {
+	switch {
+	case !counts:
+		return "it does not count its requests"
+	case len(parts) == 0:
 		return "no requests"
 	}
 	return strings.Join(parts, ", ")

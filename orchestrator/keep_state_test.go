@@ -2,6 +2,8 @@ package orchestrator
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -11,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/disagg/disagg/deploy"
+	"github.com/disagg/disagg/models"
+	"github.com/disagg/disagg/orchestrator/result"
 	"github.com/disagg/disagg/orchestrator/rundir"
 )
 
@@ -40,7 +44,7 @@ func TestStateIsKeptWhenSomethingHangs(t *testing.T) {
 			want := []string{
 				"prefill-0: no requests",
 				"decode-0: 64 waiting for their KV",
-				"64 requests wait on decode for KV, and no prefill worker holds any: prefill has failed or dropped them; look for their errors in the logs of prefill",
+				"64 requests wait on decode for KV, and no prefill worker counts any: prefill may have failed or dropped them; look for errors in the logs of prefill",
 				"gpu-02: run.counters: tx_rdma_ack_timeout grew during the run: ionic_3 +12",
 				"gpu-01: run.counters: no answer within 6s (unknown)",
 				"kept in state/1",
@@ -179,4 +183,171 @@ func TestProgress(t *testing.T) {
 			t.Errorf("%s: %g, %v; want %g, %v", tc.name, got, ok, tc.want, tc.ok)
 		}
 	}
+}
+
+// slowLook is a look at the nodes that takes its time, and what happens meanwhile.
+type slowLook struct {
+	*fakePreflight
+	takes     time.Duration
+	meanwhile func()
+}
+
+func (f *slowLook) During(ctx context.Context, nodes []PreflightNode, file string) (RunReport, error) {
+	if f.meanwhile != nil {
+		go f.meanwhile()
+	}
+	time.Sleep(f.takes) // whatever ctx says
+	return f.fakePreflight.During(ctx, nodes, file)
+}
+
+// TestMeanwhile: what happens while the state is kept does not take the hang's place,
+// and nothing that hangs itself holds up the end.
+func TestMeanwhile(t *testing.T) {
+	t.Parallel()
+	const stall = "worker decode-0 on gpu-02 has 64 requests in flight and generated no token for 3m"
+	for _, tc := range []struct {
+		name  string
+		takes time.Duration
+		do    func(*scenario)
+		cause string
+		also  string // of the consequences
+	}{
+		{"Ctrl-C", 6 * time.Second, func(s *scenario) { s.signals <- os.Interrupt }, stall, ""},
+		{"another worker dies", 6 * time.Second, func(s *scenario) { s.c.kill("prefill-0.0") }, stall, "prefill-0.0 on gpu-01 was killed by SIGKILL"},
+		{"the worker itself dies", 6 * time.Second, func(s *scenario) { s.c.kill("decode-0.0") }, stall, "decode-0.0 on gpu-02 was killed by SIGKILL"},
+		{"the look never ends", 24 * time.Hour, func(*scenario) {}, stall, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newScenario(t, 1, 1)
+				s.opt.Preflight = &slowLook{fakePreflight: &fakePreflight{}, takes: tc.takes, meanwhile: func() {
+					time.Sleep(time.Second)
+					tc.do(s)
+				}}
+				stalled(s)
+				began := time.Now()
+				res := s.start()
+				defer time.Sleep(tc.takes) // the look has ended by then
+				s.verdict(res, ExitWorkload, tc.cause)
+				if took := time.Since(began); took > 4*time.Minute {
+					t.Errorf("it took %s", took)
+				}
+				if tc.also != "" && !slices.ContainsFunc(res.Consequences, func(f result.Failure) bool { return strings.HasPrefix(f.What, tc.also) }) {
+					t.Errorf("consequences: %+v", res.Consequences)
+				}
+			})
+		})
+	}
+	t.Run("it goes on by itself", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			s := newScenario(t, 1, 1)
+			e := s.engines["decode-0"]
+			s.opt.Preflight = &slowLook{fakePreflight: &fakePreflight{}, takes: 7 * time.Second, meanwhile: func() { e.steps.Add(100) }}
+			id := s.plan.Client.Points[0].ID
+			s.c.programs[id] = func(ctx context.Context, p *fakeProc) deploy.Exit {
+				e.inFlight.Store(64)
+				pause(ctx, 200*time.Second)
+				e.served.Add(100)
+				e.inFlight.Store(0)
+				return client(time.Second, goodResult)(ctx, p)
+			}
+			res := s.start()
+			if res.Outcome != result.OK || !slices.ContainsFunc(res.Warnings, func(w string) bool { return strings.HasSuffix(w, "it went on by itself") }) {
+				t.Errorf("cause %+v, warnings %q", res.Cause, res.Warnings)
+			}
+		})
+	})
+}
+
+// TestCountersThatSayNothing: a run is not ended for what engines count wrongly.
+func TestCountersThatSayNothing(t *testing.T) {
+	t.Parallel()
+	const tokens = "sglang:inter_token_latency_seconds_count 5\n"
+	for name, page := range map[string]string{
+		"fewer than none in flight": tokens + "sglang:num_running_reqs -1\n",
+		"not a number":              tokens + "sglang:num_running_reqs NaN\n",
+		"infinite":                  tokens + "sglang:num_running_reqs +Inf\n",
+		"a page":                    "<html>login</html>",
+		"nothing":                   "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newScenario(t, 1, 1)
+				s.engines["decode-0"].before = func(w http.ResponseWriter, r *http.Request) bool {
+					if r.URL.Path == "/metrics" {
+						_, _ = io.WriteString(w, page)
+					}
+					return r.URL.Path == "/metrics"
+				}
+				for _, pt := range s.plan.Client.Points {
+					s.c.programs[pt.ID] = client(400*time.Second, goodResult)
+				}
+				if res := s.start(); res.Outcome != result.OK {
+					t.Errorf("cause: %+v", res.Cause)
+				}
+			})
+		})
+	}
+	if got := parseCounters([]byte("<html>login</html>")).busy(); got != "it does not count its requests" {
+		t.Errorf("a page says %q", got)
+	}
+}
+
+// TestPrefillThatHangs: with some routers decode never hears of a request that prefill
+// keeps.
+func TestPrefillThatHangs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScenario(t, 1, 1)
+		s.slow()
+		s.c.programs[s.plan.Client.Points[0].ID] = func(ctx context.Context, p *fakeProc) deploy.Exit {
+			s.engines["prefill-0"].inFlight.Store(4)
+			<-ctx.Done()
+			return deploy.Exit{Code: 143}
+		}
+		s.verdict(s.start(), ExitWorkload, "4 requests are in flight (worker prefill-0 on gpu-01 has 4) and no worker has done anything for them for 3m1")
+	})
+}
+
+// TestHangsAllDay: where hangs are only warned of, what is kept and told is bounded.
+func TestHangsAllDay(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScenario(t, 1, 1)
+		s.plan.Deaf = deafWarn
+		s.plan.Budgets.Stall = models.Duration(30 * time.Second)
+		s.plan.Budgets.Client = models.Duration(48 * time.Hour)
+		id := s.plan.Client.Points[0].ID
+		s.c.programs[id] = func(ctx context.Context, p *fakeProc) deploy.Exit {
+			e := s.engines["decode-0"]
+			e.inFlight.Store(1)
+			for range 12 * 60 {
+				pause(ctx, time.Minute)
+				e.steps.Add(1)
+			}
+			e.inFlight.Store(0)
+			e.served.Add(1)
+			return client(time.Second, goodResult)(ctx, p)
+		}
+		res := s.start()
+		states, _ := os.ReadDir(s.dir.Join(rundir.StateDir))
+		if res.Outcome != result.OK || len(states) != keptMost || len(res.Warnings) > 3*keptMost {
+			t.Errorf("cause %+v, %d states, %d warnings", res.Cause, len(states), len(res.Warnings))
+		}
+	})
+}
+
+// TestStateThatCannotBeWritten is never said to be kept.
+func TestStateThatCannotBeWritten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScenario(t, 1, 1)
+		stalled(s)
+		s.during(0, func() {
+			if err := os.WriteFile(s.dir.Join(rundir.StateDir), nil, 0o600); err != nil {
+				t.Error(err)
+			}
+		})
+		res := s.start()
+		if n := len(res.Cause.State); n == 0 || res.Cause.State[n-1] != "nothing of it could be written to state/1" {
+			t.Errorf("state: %q", res.Cause.State)
+		}
+	})
 }

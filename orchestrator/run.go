@@ -59,7 +59,7 @@ type run struct {
 	failures   []*failure
 	diagnosing int  // logs being read
 	counting   bool // nodes are asked what they counted
-	states     int  // how often the state of things was kept
+	states     int  // how many directories with the state of things there are
 	asking     int  // questions to the scheduler that matter for the cause
 	stop       stopState
 	unproven   []string

@@ -112,6 +112,7 @@ func (r *run) onDeadline() {
 }
 
 func (r *run) ask(code ExitCode, why string) {
+	r.hurryHung() // a hang that was found before is the cause
 	for _, f := range r.failures {
 		r.stop.after = r.stop.after || !f.weak && !f.late
 	}

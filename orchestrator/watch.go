@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/disagg/disagg/models"
+	"github.com/disagg/disagg/orchestrator/events"
 )
 
 // watcher is what is known while the client runs.
@@ -14,8 +15,21 @@ type watcher struct {
 	workers []*watched
 	router  *watched
 	members since
-	hung    []*failure // found, while the state of things is being kept
+	all     stall // of all workers together
+	hung    []*finding
+	kept    int // how often the state of things was kept
 }
+
+// finding is something that was found to hang, while the state of things is kept.
+type finding struct {
+	*failure
+	still func() bool // it does
+	told  bool        // acted on already
+}
+
+// keptMost bounds how often the state of things is kept: where hangs are only warned
+// of they may come and go all day.
+const keptMost = 3
 
 // watched is one HTTP endpoint under watch.
 type watched struct {
@@ -27,6 +41,9 @@ type watched struct {
 	late   bool  // that it has not answered for a while was told
 	stall  stall
 	tokens tokenView
+	// visible says that the last look showed progress and requests in flight.
+	visible            bool
+	activity, inFlight float64
 }
 
 // tokenView is whether it can be seen that a worker makes tokens.
@@ -64,11 +81,20 @@ func (s *since) lasts() time.Duration {
 	return time.Since(s.at)
 }
 
-// stall is requests in flight without new tokens.
+// stall is requests in flight without progress.
 type stall struct {
-	at       time.Time
+	at       time.Time // since when; zero: not looked at yet
 	progress float64
 	told     bool
+}
+
+// stands takes the latest progress and whether there is work, and says whether
+// nothing has moved for as long as limit.
+func (s *stall) stands(progress float64, work bool, limit time.Duration) bool {
+	if s.at.IsZero() || !work || progress != s.progress {
+		*s = stall{at: time.Now(), progress: progress}
+	}
+	return time.Since(s.at) >= limit
 }
 
 // startWatch begins to ask every worker and the router in rounds, until the
@@ -86,9 +112,7 @@ func (r *run) startWatch() {
 		r.rounds(ctx, r.pace.Watch, func(ctx context.Context) {
 			r.watchHealth(ctx, s, func(ctx context.Context) error { return r.probeHealth(ctx, health) })
 		})
-		if w.Role != models.RolePrefill {
-			r.rounds(ctx, r.pace.Watch, func(ctx context.Context) { r.watchTokens(ctx, s, base) })
-		}
+		r.rounds(ctx, r.pace.Watch, func(ctx context.Context) { r.watchTokens(ctx, s, base) })
 	}
 	if rt := r.plan.Router; rt != nil {
 		p := r.procs[rt.ID]
@@ -107,10 +131,10 @@ func (r *run) stopWatch() {
 	if r.watch.cancel != nil {
 		r.watch.cancel()
 	}
-	r.sayHung(nil)
+	r.hurryHung()
 	var unseen []string
 	for _, s := range r.watch.workers {
-		if s.tokens == tokensUnseen {
+		if s.tokens == tokensUnseen && s.worker.Role != models.RolePrefill {
 			unseen = append(unseen, s.worker.ID)
 		}
 	}
@@ -148,7 +172,7 @@ func (r *run) watchHealth(ctx context.Context, s *watched, probe func(context.Co
 		if silent < r.pace.Mute && (silent < r.pace.Deaf || still < r.pace.Deaf) {
 			return
 		}
-		r.deaf(&s.silent.told, s.head, hangDeaf, fmt.Sprintf("%s on %s is alive but deaf: no good answer for %s, no progress for %s; last: %v", s.what, s.head.node.name, silent.Round(time.Second), still.Round(time.Second), s.silent.err))
+		r.deaf(&s.silent.told, s.head, hangDeaf, func() bool { return s.silent.err != nil }, fmt.Sprintf("%s on %s is alive but deaf: no good answer for %s, no progress for %s; last: %v", s.what, s.head.node.name, silent.Round(time.Second), still.Round(time.Second), s.silent.err))
 	})
 }
 
@@ -165,34 +189,71 @@ func (r *run) sayUnanswered(s *watched, silent time.Duration) {
 	}
 }
 
-// deaf is what the site wants when something lives and does not serve: the end
-// of the run, or a warning, once.
-func (r *run) deaf(told *bool, p *proc, how hang, what string) {
+// deaf is what the site wants when something lives and does not serve: the end of
+// the run, or a warning, once. Before either the state of things is kept; when it
+// still holds then, it is acted on.
+func (r *run) deaf(told *bool, p *proc, how hang, still func() bool, what string) {
 	if *told {
 		return
 	}
 	*told = true
-	r.watch.hung = append(r.watch.hung, &failure{what: what, process: p.ID, node: p.node.name, logFile: p.logName, hang: how})
-	if len(r.watch.hung) == 1 {
-		r.keepState(r.sayHung)
+	life := p.life
+	f := &finding{failure: &failure{at: time.Now(), what: what, process: p.ID, node: p.node.name, logFile: p.logName, life: life, hang: how}}
+	f.still = func() bool { return p.life == life && r.restarting(p.worker) == nil && still() }
+	r.emit(p.warning(what + "; its state is being kept"))
+	r.watch.hung = append(r.watch.hung, f)
+	if len(r.watch.hung) > 1 {
+		return // it is being kept for the first
 	}
+	if r.watch.kept++; r.watch.kept > keptMost {
+		r.sayHung([]string{fmt.Sprintf("not kept again: it was %d times", keptMost)})
+		return
+	}
+	r.keepState(r.sayHung)
 }
 
-// sayHung acts on what was found to hang, once the state of things is kept; state is
-// what there is to say of it.
+// sayHung acts on what was found to hang, now that the state of things is kept; state
+// is what there is to say of it.
 func (r *run) sayHung(state []string) {
 	hung := r.watch.hung
 	r.watch.hung = nil
 	for _, f := range hung {
 		f.state = state
-		if r.plan.Deaf == deafWarn {
-			e := r.procs[f.process].warning(f.what)
-			e.Detail = f.detail()
-			r.warn(e)
-			continue
-		}
-		r.fail(f)
+		r.actOn(f)
 	}
+}
+
+// hurryHung acts on what was found to hang before its state is kept: something else
+// ends the run, and came later.
+func (r *run) hurryHung() {
+	for _, f := range r.watch.hung {
+		r.actOn(f)
+	}
+}
+
+func (r *run) actOn(f *finding) {
+	switch {
+	case f.told:
+		return
+	case !f.still():
+		r.warn(r.procs[f.process].warning(f.what + "; it went on by itself"))
+	case r.plan.Deaf == deafWarn:
+		e := r.procs[f.process].warning(f.what)
+		e.Detail = f.detail()
+		switch {
+		case r.watch.kept <= keptMost:
+			r.warn(e)
+		case r.watch.kept == keptMost+1:
+			r.warn(e)
+			r.warn(events.Event{Msg: "what hangs from now on and goes on by itself is told in events.jsonl alone"})
+		default:
+			r.emit(e)
+		}
+	default:
+		f.told = true
+		r.fail(f.failure)
+	}
+	f.told = true
 }
 
 // deafWarn is the site's choice to go on with a deaf worker.
@@ -214,7 +275,7 @@ func (r *run) watchMembers(ctx context.Context, url string, planned []member) {
 		m.set(err)
 		if lasts := m.lasts(); lasts >= r.pace.Deaf {
 			p := r.watch.router.head
-			r.deaf(&m.told, p, hangMembers, fmt.Sprintf("the router does not use the planned workers for %s: %v", lasts.Round(time.Second), m.err))
+			r.deaf(&m.told, p, hangMembers, func() bool { return m.err != nil }, fmt.Sprintf("the router does not use the planned workers for %s: %v", lasts.Round(time.Second), m.err))
 		}
 	})
 }
@@ -227,20 +288,58 @@ func (r *run) watchTokens(ctx context.Context, s *watched, base string) {
 		c = counters{} // without metrics; or without an answer: watchHealth sees to that
 	}
 	progress, ok := c.progress()
+	activity, _ := c.activity()
 	inFlight, counts := c.inFlight()
 	r.post(ctx, func() {
 		s.tokens = max(s.tokens, tokensUnseen)
-		if !ok || !counts {
+		if s.visible = ok && counts; !s.visible {
 			return
 		}
-		s.tokens = tokensSeen
-		switch {
-		case inFlight == 0 || progress != s.stall.progress:
-			s.stall = stall{at: time.Now(), progress: progress}
-		case time.Since(s.stall.at) >= r.plan.Budgets.Stall.D():
-			r.deaf(&s.stall.told, s.head, hangStall, fmt.Sprintf("%s on %s has %g requests in flight and generated no token for %s: the KV transfer or the engine stalls", s.what, s.head.node.name, inFlight, time.Since(s.stall.at).Round(time.Second)))
+		s.tokens, s.inFlight, s.activity = tokensSeen, inFlight, activity
+		if r.restarting(s.worker) != nil {
+			s.stall, r.watch.all = stall{}, stall{} // it counts anew
+			return
 		}
+		if s.worker.Role != models.RolePrefill && s.stall.stands(progress, inFlight > 0, r.plan.Budgets.Stall.D()) {
+			r.deaf(&s.stall.told, s.head, hangStall, func() bool { return s.stall.progress == progress },
+				fmt.Sprintf("%s on %s has %g requests in flight and generated no token for %s: the KV transfer or the engine stalls", s.what, s.head.node.name, inFlight, time.Since(s.stall.at).Round(time.Second)))
+		}
+		r.watchAll()
 	})
+}
+
+// watchAll notices when requests are in flight somewhere and no worker of any role
+// does anything: a prefill that hangs keeps requests that decode never hears of. One
+// worker alone may have to wait for the others for long.
+func (r *run) watchAll() {
+	var sum, inFlight float64
+	var busy *watched
+	for _, s := range r.watch.workers {
+		if !s.visible {
+			return // nobody knows what that one does
+		}
+		sum += s.activity
+		inFlight += s.inFlight
+		if s.inFlight > 0 && busy == nil {
+			busy = s
+		}
+	}
+	all := &r.watch.all
+	// A worker of its own is found first, which says more.
+	if all.stands(sum, inFlight > 0, r.plan.Budgets.Stall.D()+2*r.pace.Watch) && !r.stallTold() {
+		r.deaf(&all.told, busy.head, hangStall, func() bool { return all.progress == sum },
+			fmt.Sprintf("%g requests are in flight (%s on %s has %g) and no worker has done anything for them for %s", inFlight, busy.what, busy.head.node.name, busy.inFlight, time.Since(all.at).Round(time.Second)))
+	}
+}
+
+// stallTold says that a stall is known already.
+func (r *run) stallTold() bool {
+	for _, s := range r.watch.workers {
+		if s.stall.told {
+			return true
+		}
+	}
+	return false
 }
 
 // generated is how many tokens decode workers have made, as far as they count.

@@ -37,10 +37,10 @@ func (r *run) diagnose(f *failure) {
 	ctx, cancel := context.WithTimeout(r.bg, diagnoseTime)
 	r.wg.Go(func() {
 		defer cancel()
-		s := signature.NewScanner(program, peers...)
+		s := r.scanner(program, peers)
 		_, _ = io.WriteString(s, strings.Join(lines, "\n")+"\n")
 		matches := s.Matches()
-		full := signature.NewScanner(program, peers...)
+		full := r.scanner(program, peers)
 		// The node's own view of the file is the whole one; a file that the
 		// controller sees as well serves when the node is gone.
 		if !lost && scanNode(ctx, conn, onNode, from, full) == nil || seenHere && scanFile(here, from, full) == nil {
@@ -61,6 +61,13 @@ func (r *run) diagnose(f *failure) {
 			r.emit(e)
 		})
 	})
+}
+
+// scanner reads the log of a program, and shows no secret of the run.
+func (r *run) scanner(program string, peers []signature.Peer) *signature.Scanner {
+	s := signature.NewScanner(program, peers...)
+	s.Hide = r.red.Bytes
+	return s
 }
 
 // program is whose words a process's log is in.

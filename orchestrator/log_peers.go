@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 
 	"github.com/disagg/disagg/orchestrator/signature"
@@ -22,16 +23,22 @@ func (r *run) logPeers(p *proc) []signature.Peer {
 			continue
 		}
 		peer := signature.Peer{Name: q.where()}
+		var ports []int
+		for _, port := range q.Ports {
+			ports = append(ports, port.Number)
+		}
+		if q.worker != nil {
+			ports = append(ports, q.worker.Port, q.worker.BootstrapPort)
+		}
 		for _, host := range []string{q.node.info.Addr, q.node.info.Host, q.node.name} {
-			if host == "" {
-				continue
-			}
-			for _, port := range q.Ports {
-				peer.Texts = append(peer.Texts, net.JoinHostPort(host, strconv.Itoa(port.Number)))
+			for _, port := range ports {
+				if text := net.JoinHostPort(host, strconv.Itoa(port)); host != "" && port != 0 && !slices.Contains(peer.Texts, text) {
+					peer.Texts = append(peer.Texts, text)
+				}
 			}
 		}
-		if addr := q.node.info.Addr; addr != "" && q.worker != nil && workers[q.node] == 1 {
-			peer.Texts = append(peer.Texts, addr)
+		if q.worker != nil && workers[q.node] == 1 {
+			peer.Addr, peer.Ports = q.node.info.Addr, ports
 		}
 		out = append(out, peer)
 	}

@@ -30,7 +30,7 @@ func (r *run) watchLogs(ctx context.Context) {
 		if p.worker == nil && p.Scope != "router" {
 			continue
 		}
-		w := &logWatch{conn: p.node.conn, path: p.logPath(), scanner: signature.NewScanner(r.program(p), r.logPeers(p)...), offset: -1, told: map[string]int{}}
+		w := &logWatch{conn: p.node.conn, path: p.logPath(), scanner: r.scanner(r.program(p), r.logPeers(p)), offset: -1, told: map[string]int{}}
 		r.rounds(ctx, r.pace.Watch, func(ctx context.Context) {
 			for _, m := range w.read(ctx) {
 				r.post(ctx, func() { r.onLogLine(p, m) })

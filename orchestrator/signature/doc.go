@@ -74,6 +74,10 @@ type Peer struct {
 	Name string
 	// Texts are the ways in which a log may name it, such as address and port.
 	Texts []string
+	// Addr is an address that names it by itself, unless a port stands behind it that
+	// is none of Ports; empty: there is none.
+	Addr  string
+	Ports []int
 }
 
 // Peer is who is named on most of the lines, and on how many; "" where nobody is.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -19,6 +20,10 @@ const maxText = 400
 // Scanner finds signatures in a stream of log bytes. Write it the log, then ask
 // for Matches. The zero value is not ready; use NewScanner.
 type Scanner struct {
+	// Hide takes what must not be shown out of the text of a line, before that is cut
+	// to a readable length; nil: nothing is hidden.
+	Hide func([]byte) []byte
+
 	table   []compiled
 	peers   []Peer
 	marks   []phaseMark
@@ -128,6 +133,9 @@ func (s *Scanner) match(raw []byte) {
 			if text == "" {
 				text = Clean(line)
 			}
+			if s.Hide != nil {
+				text = string(s.Hide([]byte(text)))
+			}
 			m = &Match{Signature: c.Signature, Line: s.line + 1, Text: cut(text), Peers: map[string]int{}}
 			s.found[c.ID] = m
 		}
@@ -141,24 +149,49 @@ func (s *Scanner) match(raw []byte) {
 	}
 }
 
+// shownPeers bounds how much of a line is searched for peers.
+const shownPeers = 4 << 10
+
 // in says that a line names the peer: a text of it stands there whole, and is not a
 // part of a longer name, number or address.
 func (p Peer) in(line []byte) bool {
+	line = line[:min(len(line), shownPeers)]
 	for _, text := range p.Texts {
-		rest := line
-		for {
-			i := bytes.Index(rest, []byte(text))
-			if i < 0 {
-				break
-			}
-			end := i + len(text)
-			if (i == 0 || !part(rest[i-1])) && (end == len(rest) || !part(rest[end])) {
-				return true
-			}
-			rest = rest[i+1:]
+		if find(line, text, nil) {
+			return true
 		}
 	}
-	return false
+	return p.Addr != "" && find(line, p.Addr, p.ownPort)
+}
+
+// find looks for text as a whole; fits, where set, has a say about what follows it.
+func find(line []byte, text string, fits func(after []byte) bool) bool {
+	for at := 0; ; at++ {
+		i := bytes.Index(line[at:], []byte(text))
+		if i < 0 {
+			return false
+		}
+		at += i
+		end := at + len(text)
+		before := at > 0 && (part(line[at-1]) || line[at-1] == '.')
+		after := end < len(line) && (part(line[end]) || line[end] == '.' && end+1 < len(line) && part(line[end+1]))
+		if !before && !after && (fits == nil || fits(line[end:])) {
+			return true
+		}
+	}
+}
+
+// portAfter is a port that belongs to the address before it, as logs write it.
+var portAfter = regexp.MustCompile(`^['"\])]?(?::|,?\s*['"]?port['"]?\s*[=:]\s*|,\s*)(\d{1,5})\b`)
+
+// ownPort says that what follows the address is no port of another program.
+func (p Peer) ownPort(after []byte) bool {
+	m := portAfter.FindSubmatch(after)
+	if m == nil {
+		return true
+	}
+	n, err := strconv.Atoi(string(m[1]))
+	return err == nil && slices.Contains(p.Ports, n)
 }
 
 func part(c byte) bool {

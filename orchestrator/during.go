@@ -11,8 +11,8 @@ import (
 // duringTime bounds a look at the nodes that the end of a run waits for.
 const duringTime = 8 * time.Second
 
-// countLast asks the nodes what their NICs counted since they were checked, while
-// the stop goes on: later, connections that the stop breaks off would count too.
+// countLast asks the nodes what their NICs counted since they were checked, when the
+// stop begins. It holds nothing up: connections that the stop breaks off may count.
 func (r *run) countLast() {
 	if r.Preflight == nil || !r.served() {
 		return
@@ -29,6 +29,9 @@ func (r *run) countLast() {
 	}, func(rep RunReport, err error) {
 		r.counting = false
 		for _, found := range rep.Found {
+			if r.lostSome() {
+				found += " (but something of the run died or was lost, and what others tried again for it counts too)"
+			}
 			r.warn(events.Event{Msg: found})
 		}
 		r.unproven = append(r.unproven, rep.Unproven...)
@@ -36,6 +39,16 @@ func (r *run) countLast() {
 			r.warn(events.Event{Msg: err.Error()})
 		}
 	})
+}
+
+// lostSome says that a process of the run ended by itself, or went with its node.
+func (r *run) lostSome() bool {
+	for _, f := range r.failures {
+		if f.weak || f.exit != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // awaitCounts waits for what countLast asked, which has a time of its own.

@@ -108,6 +108,21 @@ func TestStateIsKeptWhenSomethingHangs(t *testing.T) {
 	})
 }
 
+// TestNICsOfARunThatLostSomething: the peers of a dead worker try again and again, and
+// no cable is to blame.
+func TestNICsOfARunThatLostSomething(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScenario(t, 1, 1)
+		s.opt.Preflight = &fakePreflight{host: PreflightReport{Fabric: map[string]Fabric{"gpu-01": {Devices: []string{"ionic_0"}}}}, during: RunReport{Found: []string{"gpu-01: bad"}}}
+		s.slow()
+		s.during(5*time.Second, func() { s.c.kill("decode-0.0") })
+		res := s.start()
+		if !slices.ContainsFunc(res.Warnings, func(w string) bool { return strings.HasPrefix(w, "gpu-01: bad (but something of the run died") }) {
+			t.Errorf("warnings: %q", res.Warnings)
+		}
+	})
+}
+
 func TestNICsAreLookedAtWhenTheRunEnds(t *testing.T) {
 	t.Parallel()
 	rails := PreflightReport{Fabric: map[string]Fabric{"gpu-02": {Devices: []string{"ionic_0"}}}}

@@ -554,3 +554,24 @@ func onlyDisturbed(res result.Result) bool {
 	return res.ExitCode == int(ExitCollect) && len(res.Consequences) == 0 && res.Cause != nil &&
 		res.Cause.What == "a worker was started again while points were measured, whose numbers hold no steady state: c8 (of 2 points)"
 }
+
+// TestStallClockOfANewLife: what a worker did not do before it was started again is
+// not held against it.
+func TestStallClockOfANewLife(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newRestarts(t, 1)
+		e := s.engines["decode-0"]
+		s.c.programs[s.plan.Client.Points[0].ID] = func(ctx context.Context, p *fakeProc) deploy.Exit {
+			e.inFlight.Store(8)
+			pause(ctx, 120*time.Second)
+			s.c.kill("decode-0.0")
+			pause(ctx, 120*time.Second)
+			e.served.Add(80)
+			e.inFlight.Store(0)
+			return client(time.Second, goodResult)(ctx, p)
+		}
+		if res := s.start(); len(res.Restarts) != 1 || res.ExitCode != int(ExitCollect) {
+			t.Errorf("exit %d, cause %+v, restarts %+v", res.ExitCode, res.Cause, res.Restarts)
+		}
+	})
+}

@@ -44,6 +44,11 @@ func everyRail(name string, value int) map[int]map[string]int {
 	return out
 }
 
+// noRDMATool leaves the counters of the kernel's own files.
+func noRDMATool(f *preflight.Facts) {
+	f.Commands[facts.RDMAStat] = facts.Command{Argv: []string{"rdma"}, Missing: true}
+}
+
 func TestDuring(t *testing.T) {
 	t.Parallel()
 	const pauses = "ethtool -S benic3p1"
@@ -52,6 +57,8 @@ func TestDuring(t *testing.T) {
 		before func(*nodetest.Node)
 		after  func(*nodetest.Node)
 		facts  func(*preflight.Facts) // of after
+		// earlier are those of before.
+		earlier func(*preflight.Facts)
 		// unchecked: the run had no preflight.
 		unchecked bool
 		want      []string
@@ -83,7 +90,29 @@ func TestDuring(t *testing.T) {
 			c[1]["tx_rdma_cnp_pkts"] = 3
 			n.Counts(c)
 		}, want: []string{"n1 warn ionic_1: tx_rdma_cnp_pkts went back from 100 to 3: card or driver were reset during the run (counters that only grow)"}},
-		{name: "a rail is gone", facts: func(f *preflight.Facts) {
+		{name: "a gauge falls", before: func(n *nodetest.Node) { n.Files[nodetest.Rail(1)+"/ports/1/hw_counters/active_qps"] = "12\n" },
+			after: func(n *nodetest.Node) { n.Files[nodetest.Rail(1)+"/ports/1/hw_counters/active_qps"] = "1\n" },
+			facts: noRDMATool, earlier: noRDMATool},
+		{name: "a reset hides no failure", before: func(n *nodetest.Node) { n.Counts(everyRail("tx_rdma_cnp_pkts", 100)) }, after: func(n *nodetest.Node) {
+			c := everyRail("tx_rdma_cnp_pkts", 200)
+			c[1] = map[string]int{"tx_rdma_cnp_pkts": 3, "tx_rdma_ack_timeout": 50}
+			n.Counts(c)
+		}, want: []string{"n1 warn ionic_1: tx_rdma_cnp_pkts went back from 100 to 3: card or driver were reset during the run (counters that only grow)",
+			"n1 warn : tx_rdma_ack_timeout grew during the run: ionic_1 +50 (as on the other 7 rails)"}},
+		{name: "the rdma tool hangs at the end", facts: func(f *preflight.Facts) {
+			f.Commands[facts.RDMAStat] = facts.Command{Argv: []string{"rdma"}, Exit: -1, TimedOut: true}
+			maps.DeleteFunc(f.Files, func(p string, _ facts.File) bool { return strings.Contains(p, "/hw_counters/") })
+		}, want: []string{"n1 unknown ionic_0, ionic_1 and 6 more: what was counted during the run is not known for req_tx_retry_excd_err, tx_rdma_ack_timeout, tx_rdma_retx_pkts ()"}},
+		{name: "one rail is counted at the end", after: func(n *nodetest.Node) {
+			n.Tools["rdma -j statistic show"] = nodetest.Answer{Stdout: `[{"ifname":"ionic_0","port":1,"req_tx_retry_excd_err":0,"tx_rdma_ack_timeout":0,"tx_rdma_retx_pkts":0}]`}
+		}, want: []string{"n1 unknown ionic_1, ionic_2 and 5 more: what was counted during the run is not known for req_tx_retry_excd_err, tx_rdma_ack_timeout, tx_rdma_retx_pkts ()"}},
+		{name: "a counter is new and has counted", after: func(n *nodetest.Node) {
+			n.Tools["rdma -j statistic show"] = nodetest.Answer{Stdout: strings.ReplaceAll(n.Tools["rdma -j statistic show"].Stdout, `"ionic_2","port":1`, `"ionic_2","port":1,"local_ack_timeout_err":50000`)}
+		}, want: []string{"n1 unknown ionic_2: what was counted during the run is not known for local_ack_timeout_err ()"}},
+		{name: "ethtool hangs for one rail", facts: func(f *preflight.Facts) {
+			f.Commands[facts.Of(facts.EthtoolStat, "benic3p1")] = facts.Command{Argv: []string{"ethtool"}, Exit: -1, TimedOut: true}
+		}, want: []string{"n1 unknown ionic_2: what was counted during the run is not known for frames_rx_bad_fcs, rx_pripause_0_1us_count, rx_pripause_3_1us_count ()"}},
+		{name: "a rail is gone", earlier: noRDMATool, facts: func(f *preflight.Facts) {
 			maps.DeleteFunc(f.Files, func(p string, _ facts.File) bool { return strings.HasPrefix(p, "/sys/class/infiniband/ionic_4/") })
 			d := f.Dirs["/sys/class/infiniband"]
 			d.Entries = []string{"ionic_0", "ionic_1", "ionic_2", "ionic_3", "ionic_5", "ionic_6", "ionic_7"}
@@ -93,16 +122,16 @@ func TestDuring(t *testing.T) {
 		{name: "a link went down", after: func(n *nodetest.Node) { n.Files["/sys/class/net/benic3p1/carrier_changes"] = "4\n" },
 			want: []string{"n1 warn ionic_2: the link went down or came up 2 times during the run (a link that stays up)"}},
 		{name: "pauses where they belong", after: func(n *nodetest.Node) {
-			n.Tools[pauses] = nodetest.Answer{Stdout: "NIC statistics:\n     rx_pripause_0_1us_count: 0\n     rx_pripause_3_1us_count: 99999\n"}
+			n.Tools[pauses] = nodetest.Answer{Stdout: "NIC statistics:\n     frames_rx_bad_fcs: 0\n     rx_pripause_0_1us_count: 0\n     rx_pripause_3_1us_count: 99999\n"}
 		}},
 		{name: "pauses elsewhere", after: func(n *nodetest.Node) {
-			n.Tools[pauses] = nodetest.Answer{Stdout: "NIC statistics:\n     rx_pripause_0_1us_count: 77\n     rx_pripause_3_1us_count: 12\n"}
+			n.Tools[pauses] = nodetest.Answer{Stdout: "NIC statistics:\n     frames_rx_bad_fcs: 0\n     rx_pripause_0_1us_count: 77\n     rx_pripause_3_1us_count: 12\n"}
 		}, want: []string{"n1 warn ionic_2: rx_pripause_0_1us_count +77: the switch paused priority 0 during the run, which is not lossless here (pauses on the lossless priority only)"}},
 		{name: "broken frames", after: func(n *nodetest.Node) {
-			n.Tools[pauses] = nodetest.Answer{Stdout: "NIC statistics:\n     frames_rx_bad_fcs: 2\n"}
+			n.Tools[pauses] = nodetest.Answer{Stdout: "NIC statistics:\n     frames_rx_bad_fcs: 2\n     rx_pripause_0_1us_count: 0\n     rx_pripause_3_1us_count: 12\n"}
 		}, want: []string{"n1 warn : frames_rx_bad_fcs grew during the run: ionic_2 +2 (as on the other 7 rails)"}},
-		{name: "without the rdma tool", facts: func(f *preflight.Facts) {
-			f.Commands[facts.RDMAStat] = facts.Command{Argv: []string{"rdma"}, Missing: true}
+		{name: "without the rdma tool", earlier: noRDMATool, facts: func(f *preflight.Facts) {
+			noRDMATool(f)
 			f.Files["/sys/class/infiniband/ionic_3/ports/1/hw_counters/req_tx_retry_excd_err"] = facts.File{Data: "2\n"}
 		}, want: []string{"n1 warn : req_tx_retry_excd_err grew during the run: ionic_3 +2 (as on the other 7 rails)"}},
 		{name: "no ports for connections", facts: func(f *preflight.Facts) {
@@ -119,7 +148,7 @@ func TestDuring(t *testing.T) {
 		{name: "no answer", facts: func(f *preflight.Facts) { *f = preflight.Unreached("n1", "no answer within 6s") },
 			want: []string{"n1 unknown : it could not be looked at again: no answer within 6s ()"}},
 		{name: "nothing is readable", facts: func(f *preflight.Facts) { *f = preflight.Facts{Node: "n1", Context: preflight.ContextRun} },
-			want: []string{"n1 unknown : the counters of the NICs could not be read ()"}},
+			want: []string{"n1 unknown ionic_0, ionic_1 and 6 more: what was counted during the run is not known for carrier_changes, frames_rx_bad_fcs and 5 more ()"}},
 		{name: "another node", facts: func(f *preflight.Facts) { f.Node = "n2" },
 			want: []string{"n2 unknown : there is nothing from before the run to compare with ()"}},
 		{name: "no preflight", unchecked: true, after: func(n *nodetest.Node) { n.Counts(everyRail("tx_rdma_ack_timeout", 9)) }},
@@ -140,6 +169,9 @@ func TestDuring(t *testing.T) {
 			}
 			before, after = apply(before, tc.before), apply(after, tc.after)
 			before.Node = "n1"
+			if tc.earlier != nil {
+				tc.earlier(&before)
+			}
 			if tc.facts != nil {
 				tc.facts(&after)
 			}

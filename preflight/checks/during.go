@@ -79,45 +79,108 @@ func bad(fs []Finding) []Finding {
 	return slices.DeleteFunc(fs, func(f Finding) bool { return f.Verdict == Pass || f.Verdict == Skip })
 }
 
-// growth compares the counters of each rail. Counters that went back have been
-// reset, with the card or its driver.
+// growth compares the counters of each rail. What could not be compared is said: a
+// rail that stopped to count has not stood still.
 func (s Span) growth() (out []Growth, problems []Finding) {
 	before, after := s.Before.railCounters(), s.After.railCounters()
-	if len(after) == 0 || len(before) == 0 {
-		return nil, []Finding{unknown("", "the counters of the NICs could not be read", "look at them by hand: rdma statistic show")}
+	const byHand = "look at them by hand: rdma statistic show, ethtool -S"
+	if len(before) == 0 {
+		return nil, []Finding{unknown("", "no counters of the NICs could be read before the run", byHand)}
 	}
+	there := names(s.After.NICs())
+	blind := map[string][]string{} // what is not known → rails
 	for _, n := range s.Before.Rails() {
 		rail := n.Name
-		if before[rail] == nil {
+		old, now := before[rail], after[rail]
+		switch {
+		case old == nil:
+			problems = append(problems, unknown(rail, "no counters of it could be read before the run", byHand))
 			continue
-		}
-		now, ok := after[rail]
-		if !ok {
+		case s.After.gathered(sysIB) && !slices.Contains(there, rail):
 			problems = append(problems, warn(rail, "it was there before the run and is gone", "the same NICs all the time", "look at the kernel log for its driver; the node needs a reboot or its card a reseat"))
 			continue
 		}
+		if missing := notCompared(old, now); len(missing) > 0 {
+			blind[most(missing)] = append(blind[most(missing)], rail)
+		}
 		g := Growth{Node: s.After.Facts.Node, Rail: rail, Counters: map[string]int64{}}
-		reset := ""
-		for _, name := range sortedKeys(now) {
-			old, ok := before[rail][name]
-			switch d := now[name] - old; {
-			case !ok || d == 0:
-			case d > 0:
-				g.Counters[name] = d
-			case reset == "":
-				reset = fmt.Sprintf("%s went back from %d to %d", name, old, now[name])
+		for name, value := range now {
+			if was, ok := old[name]; ok && value > was {
+				g.Counters[name] = value - was
 			}
 		}
-		if reset != "" {
-			problems = append(problems, warn(rail, reset+": card or driver were reset during the run", "counters that only grow", "look at the kernel log for the driver of this NIC"))
-			continue
+		if why := wasReset(old, now); why != "" {
+			problems = append(problems, warn(rail, why+": card or driver were reset during the run", "counters that only grow", "look at the kernel log for the driver of this NIC"))
 		}
 		if n := g.Counters[carrierChanges]; n > 0 {
 			problems = append(problems, warn(rail, fmt.Sprintf("the link went down or came up %d times during the run", n), "a link that stays up", "look for link messages in the kernel log and on the switch; reseat or replace the cable"))
 		}
 		out = append(out, g)
 	}
+	for _, missing := range sortedKeys(blind) {
+		problems = append(problems, unknown(most(blind[missing]), "what was counted during the run is not known for "+missing, byHand))
+	}
 	return out, problems
+}
+
+// telling says that the growth of a counter says something of a rail.
+func telling(name string) bool {
+	return failing(name) || retransmission(name) || name == carrierChanges || strings.Contains(name, "pripause") || strings.Contains(name, "_prio") && strings.HasSuffix(name, "_pause")
+}
+
+// notCompared are the telling counters of a rail that were read before and not after,
+// or have counted something and were not read before.
+func notCompared(before, after map[string]int64) []string {
+	out := map[string]bool{}
+	for name := range before {
+		if _, ok := after[name]; !ok && telling(name) {
+			out[name] = true
+		}
+	}
+	for name, value := range after {
+		if _, ok := before[name]; !ok && value > 0 && telling(name) {
+			out[name] = true
+		}
+	}
+	return sortedKeys(out)
+}
+
+// most joins a few names and counts the rest.
+func most(names []string) string {
+	if len(names) <= 3 {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:2], ", "), len(names)-2)
+}
+
+// counts says that a counter only grows while its card lives. Drivers list gauges
+// among their counters: open queue pairs, states.
+func counts(name string) bool {
+	if strings.HasPrefix(name, "active_") || strings.HasPrefix(name, "watermark_") || strings.HasSuffix(name, "_state") {
+		return false
+	}
+	return failing(name) || retransmission(name) || strings.HasSuffix(name, "_pkts") || strings.HasSuffix(name, "_bytes") || strings.HasSuffix(name, "_us_count")
+}
+
+// wasReset says that most of what had counted went back: with one alone it may be a
+// counter that wrapped around.
+func wasReset(before, after map[string]int64) string {
+	had, back := 0, 0
+	first := ""
+	for _, name := range sortedKeys(before) {
+		now, ok := after[name]
+		if was := before[name]; ok && was > 0 && counts(name) {
+			had++
+			if now < was {
+				back++
+				first = or(first, fmt.Sprintf("%s went back from %d to %d", name, was, now))
+			}
+		}
+	}
+	if 2*back > had {
+		return first
+	}
+	return ""
 }
 
 const carrierChanges = "carrier_changes"

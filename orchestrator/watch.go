@@ -44,6 +44,7 @@ type watched struct {
 	// visible says that the last look showed progress and requests in flight.
 	visible            bool
 	activity, inFlight float64
+	life               int // of the head whose counters those are
 }
 
 // tokenView is whether it can be seen that a worker makes tokens.
@@ -296,9 +297,11 @@ func (r *run) watchTokens(ctx context.Context, s *watched, base string) {
 			return
 		}
 		s.tokens, s.inFlight, s.activity = tokensSeen, inFlight, activity
-		if r.restarting(s.worker) != nil {
-			s.stall, r.watch.all = stall{}, stall{} // it counts anew
-			return
+		if mending := r.restarting(s.worker) != nil; mending || s.life != s.head.life {
+			s.stall, r.watch.all, s.life = stall{}, stall{}, s.head.life // it counts anew
+			if mending {
+				return
+			}
 		}
 		if s.worker.Role != models.RolePrefill && s.stall.stands(progress, inFlight > 0, r.plan.Budgets.Stall.D()) {
 			r.deaf(&s.stall.told, s.head, hangStall, func() bool { return s.stall.progress == progress },

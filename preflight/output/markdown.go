@@ -83,7 +83,7 @@ func writeMarkdown(b *strings.Builder, d Document, o Options) {
 		list("Skipped", []string{s})
 	}
 	if o.Drain {
-		if cmds := drains(d, o.Fold); len(cmds) > 0 {
+		if cmds := append(notes(d, o.Fold), drains(d, o.Fold)...); len(cmds) > 0 {
 			b.WriteString("\n## Commands\n\n```\n" + strings.Join(cmds, "\n") + "\n```\n")
 		}
 	}

@@ -366,6 +366,54 @@ func TestSkipped(t *testing.T) {
 	}
 }
 
+// TestDrains: a node is drained for what is its own trouble, and not for what lies
+// in the recipe, the site file or the image.
+func TestDrains(t *testing.T) {
+	t.Parallel()
+	bad := func(id, node, object, observed string) preflight.Finding {
+		return preflight.Finding{CheckID: id, Node: node, Object: object, Verdict: preflight.Fail, Hard: true, Observed: observed, Expected: "as it should be"}
+	}
+	unreached := preflight.Finding{CheckID: checks.Reach, Node: "n3", Verdict: preflight.Unknown, Hard: true, Observed: "no route to host"}
+	blocked := func(node, why string) preflight.Finding {
+		return preflight.Finding{CheckID: "rdma.class", Node: node, Verdict: preflight.Blocked, Hard: true, Observed: "blocked by rdma.tools: " + why}
+	}
+	const same = ": the same on all nodes: look at the site file or the recipe first"
+	const image = ": look at the image, the recipe or the site file first; draining mends none of them"
+	drain := func(nodes, ids string) []string {
+		return []string{"scontrol update nodename=" + nodes + " state=drain reason='disagg preflight: " + ids + "'", "scontrol update nodename=" + nodes + " state=resume   # when mended, and checked again"}
+	}
+	for _, c := range []struct {
+		name  string
+		nodes []string
+		fs    []preflight.Finding
+		want  []string
+	}{
+		{"wrong search path", []string{"n1", "n2"}, []preflight.Finding{bad("storage.weights", "n1", "m", "nowhere"), bad("storage.weights", "n2", "m", "nowhere")}, []string{"# storage.weights" + same}},
+		{"one node without weights", []string{"n1", "n2"}, []preflight.Finding{bad("storage.weights", "n2", "m", "nowhere")}, drain("n2", "storage.weights")},
+		{"one node is asked", []string{"n1"}, []preflight.Finding{bad("storage.weights", "n1", "m", "nowhere")}, drain("n1", "storage.weights")},
+		{"a program that the image has not", []string{"n1", "n2"}, []preflight.Finding{bad("image.tools", "n1", "benchx", "not there"), bad("image.tools", "n2", "benchx", "not there")}, []string{"# image.tools" + same}},
+		{"an image on one node of two", []string{"n1", "n2"}, []preflight.Finding{bad("image.start", "n2", "img", "refused")}, []string{"# image.start on n2" + image}},
+		{"an image on the only node", []string{"n1"}, []preflight.Finding{bad("image.start", "n1", "img", "refused")}, []string{"# image.start on n1" + image}},
+		{"amounts of room that differ", []string{"n1", "n2"}, []preflight.Finding{bad("storage.space", "n1", "/d", "74.6 GiB free"), bad("storage.space", "n2", "/d", "73.9 GiB free")}, []string{"# storage.space" + same}},
+		{"other devices on each", []string{"n1", "n2"}, []preflight.Finding{bad("gpu.alive", "n1", "GPU 3", "dead"), bad("gpu.alive", "n2", "GPU 5", "dead")}, drain("n1,n2", "gpu.alive")},
+		{"values that differ", []string{"n1", "n2"}, []preflight.Finding{bad("rdma.firmware", "n1", "", "1.2"), bad("rdma.firmware", "n2", "", "1.3")}, drain("n1,n2", "rdma.firmware")},
+		{"one has a trouble of its own too", []string{"n1", "n2"}, []preflight.Finding{bad("storage.weights", "n1", "m", "nowhere"), bad("storage.weights", "n2", "m", "nowhere"), bad("gpu.alive", "n2", "GPU 5", "dead")},
+			append([]string{"# storage.weights" + same}, drain("n2", "gpu.alive")...)},
+		{"all that could be asked", []string{"n1", "n2", "n3"}, []preflight.Finding{bad("storage.weights", "n1", "m", "nowhere"), bad("storage.weights", "n2", "m", "nowhere"), unreached}, []string{"# storage.weights" + same}},
+		{"only one could be asked", []string{"n1", "n3"}, []preflight.Finding{bad("storage.weights", "n1", "m", "nowhere"), unreached}, drain("n1", "storage.weights")},
+		{"nothing but blocked", []string{"n1", "n2"}, []preflight.Finding{blocked("n1", "no sudo")}, drain("n1", "rdma.class")},
+		{"blocked besides what is common", []string{"n1", "n2"}, []preflight.Finding{bad("storage.weights", "n1", "m", "nowhere"), bad("storage.weights", "n2", "m", "nowhere"), blocked("n1", "x"), blocked("n2", "y")}, []string{"# storage.weights" + same}},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			d := Document{Report: report(c.nodes, c.fs)}
+			if diff := cmp.Diff(c.want, append(notes(d, fold), drains(d, fold)...)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestWord(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{"gpu-01": "gpu-01", "gpu-[01-02]": "'gpu-[01-02]'", "it's": `'it'\''s'`, "": "''", "a b": "'a b'", "$(x)": "'$(x)'"} {

@@ -168,7 +168,7 @@ func writeCommands(b *strings.Builder, d Document, o Options) {
 		fmt.Fprintf(b, "  disagg preflight explain %s\n", id)
 	}
 	if o.Drain {
-		for _, c := range drains(d, o.Fold) {
+		for _, c := range append(notes(d, o.Fold), drains(d, o.Fold)...) {
 			fmt.Fprintf(b, "  %s\n", c)
 		}
 	}

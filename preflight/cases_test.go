@@ -3,6 +3,7 @@ package preflight_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -388,6 +389,59 @@ func TestWeights(t *testing.T) {
 				}
 			}
 			t.Errorf("nothing says %q", c.says)
+		})
+	}
+}
+
+// TestImageRoom: room to pull an image is needed where one is missing, and the
+// finding says which; where none is named it is no more than a warning.
+func TestImageRoom(t *testing.T) {
+	t.Parallel()
+	const image, gib = "registry/engine:v2", int64(1) << 30
+	there := facts.Command{Argv: []string{"docker", "image", "inspect", image}, Stdout: `[{"Id":"sha256:1","RepoTags":["` + image + `"],"Architecture":"amd64","Os":"linux"}]`}
+	absent := facts.Command{Argv: there.Argv, Exit: 1, Stderr: "Error: No such image: " + image + "\n"}
+	for _, c := range []struct {
+		name     string
+		images   []string
+		command  facts.Command
+		free     int64
+		readOnly bool
+		verdict  preflight.Verdict
+		says     []string
+	}{
+		{"none named, room for layers", nil, facts.Command{}, 74 * gib, false, preflight.Warn, []string{"74.0 GiB free", "150 GiB or more to pull an image", "with a recipe"}},
+		{"none named, room for an image", nil, facts.Command{}, 200 * gib, false, preflight.Pass, nil},
+		{"none named, no room at all", nil, facts.Command{}, gib, false, preflight.Fail, []string{"1.0 GiB free", "5 GiB or more"}},
+		{"none named, read-only", nil, facts.Command{}, 74 * gib, true, preflight.Fail, []string{"read-only"}},
+		{"named and there", []string{image}, there, 74 * gib, false, preflight.Pass, nil},
+		{"named and there, no room at all", []string{image}, there, gib, false, preflight.Fail, []string{"5 GiB or more"}},
+		{"named and missing", []string{image}, absent, 74 * gib, false, preflight.Fail, []string{"74.0 GiB free, and " + image + " was not found on the node", "150 GiB or more", "correct its name in the recipe"}},
+		{"named and missing, room for it", []string{image}, absent, 200 * gib, false, preflight.Pass, nil},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			healthy, s := gatheredOnce(t)
+			s.Expect.Runtime.Kind, s.Expect.Images, s.Expect.RunsDir, s.Expect.Site.Storage = "docker", c.images, "", models.PreflightStorage{}
+			healthy.Disks = map[string]facts.Disk{"/var/lib/docker": {Total: 1 << 40, Available: c.free, ReadOnly: c.readOnly}, "/tmp": {Total: 1 << 40, Available: 1 << 40}}
+			healthy.Commands = maps.Clone(healthy.Commands)
+			healthy.Commands[facts.Of(facts.DockerImage, image)] = c.command
+			r := preflight.Judge([]preflight.Facts{healthy}, s, fold)
+			for _, f := range r.Findings {
+				if f.CheckID != "storage.space" {
+					continue
+				}
+				if f.Verdict != c.verdict {
+					t.Errorf("says %s, want %s", f.Verdict, c.verdict)
+				}
+				for _, w := range c.says {
+					if text := f.Observed + " | " + f.Expected + " | " + f.Remedy; !strings.Contains(text, w) {
+						t.Errorf("%q is not in %q", w, text)
+					}
+				}
+			}
+			if got := r.Nodes[0].Checks["storage.space"]; got != c.verdict {
+				t.Errorf("storage.space says %s, want %s", got, c.verdict)
+			}
 		})
 	}
 }

@@ -195,14 +195,15 @@ func imageIdentity(i *parse.Image) string {
 	return i.ID
 }
 
-// imagesPresent says that every image is on the node.
-func (v *View) imagesPresent() bool {
+// absentImages are the run's images that were not found on the node.
+func (v *View) absentImages() []string {
+	var out []string
 	for _, img := range v.Expect.Images {
 		if v.image(img) == nil {
-			return false
+			out = append(out, img)
 		}
 	}
-	return len(v.Expect.Images) > 0
+	return out
 }
 
 func judgeImage(v *View) []Finding {

@@ -251,7 +251,7 @@ func Docs() []Doc {
 			"A hung mount stops whatever touches it, a check too.",
 			"Remount it, or reboot the node."},
 		{"storage.space",
-			"Room for images (150 GiB unless they are there), for temporary files and for the runs directory (5 GiB each), 5 % of inodes, and no file system that went read-only.",
+			"Room for images (150 GiB unless they are there; a warning where no recipe names one), for temporary files and for the runs directory (5 GiB each), 5 % of inodes, and no file system that went read-only.",
 			"'No space left on device' comes when the image is unpacked, on one node of many.",
 			"Make room: docker system df."},
 		{"storage.weights",

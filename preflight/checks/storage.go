@@ -80,7 +80,10 @@ func judgeSpace(v *View) []Finding {
 	st := v.Expect.Site.Storage
 	var out []Finding
 	seen := 0
-	judge := func(p, what string, want int64) {
+	short := func(object, p, free string, want int64, ev Evidence) Finding {
+		return fail(object, free, fmt.Sprintf("%d GiB or more", want), "make room: 'docker system df', 'du -xsh "+p+"/*'", ev)
+	}
+	judge := func(p, what string, want int64, short func(object, p, free string, want int64, ev Evidence) Finding) {
 		d, ok := v.Facts.Disks[p]
 		if !ok {
 			return
@@ -99,23 +102,41 @@ func judgeSpace(v *View) []Finding {
 		case d.ReadOnly:
 			out = append(out, fail(object, "the file system is read-only", "writable", "look at the kernel log for a disk error; the node needs a repair", ev))
 		case d.Available < want<<30:
-			out = append(out, fail(object, gib(d.Available)+" free", fmt.Sprintf("%d GiB or more", want), "make room: 'docker system df', 'du -xsh "+p+"/*'", ev))
+			out = append(out, short(object, p, gib(d.Available)+" free", want, ev))
 		case d.Inodes > 0 && d.InodesOK*100 < int64(or(st.InodesPercent, inodesPercent))*d.Inodes:
 			out = append(out, fail(object, fmt.Sprintf("%d of %d inodes free", d.InodesOK, d.Inodes), fmt.Sprintf("%d %% or more", or(st.InodesPercent, inodesPercent)), "remove the many small files", ev))
 		}
 		seen++
 	}
-	image := int64(or(st.ImageGiB, imageGiB))
-	if v.imagesPresent() {
-		image = int64(or(st.TmpGiB, tmpGiB)) // only containers' own layers
+	if root := v.dockerRoot(); root != "" {
+		layers, image := int64(or(st.TmpGiB, tmpGiB)), int64(or(st.ImageGiB, imageGiB))
+		absent := strings.Join(v.absentImages(), ", ")
+		if len(v.Expect.Images) == 0 {
+			layers = min(layers, image)
+		}
+		switch d := v.Facts.Disks[root]; {
+		case absent != "":
+			judge(root, "images", image, func(object, p, free string, want int64, ev Evidence) Finding {
+				f := short(object, p, free, want, ev)
+				f.Observed += ", and " + absent + " was not found on the node and is to be pulled"
+				f.Remedy = "if it should be there, correct its name in the recipe: see 'docker images'; else " + f.Remedy
+				return f
+			})
+		case len(v.Expect.Images) == 0 && d.Available >= layers<<30:
+			// Which image comes is not known, nor whether it is there already.
+			judge(root, "images", image, func(object, p, free string, want int64, ev Evidence) Finding {
+				f := short(object, p, free, want, ev)
+				f.Verdict, f.Expected = Warn, f.Expected+" to pull an image"
+				f.Remedy = "none where the images are on the node already, which a check with a recipe knows; else " + f.Remedy
+				return f
+			})
+		default:
+			judge(root, "images", layers, short) // only containers' own layers
+		}
 	}
-	root := v.dockerRoot()
-	if root != "" {
-		judge(root, "images", image)
-	}
-	judge("/tmp", "temporary files", int64(or(st.TmpGiB, tmpGiB)))
+	judge("/tmp", "temporary files", int64(or(st.TmpGiB, tmpGiB)), short)
 	if v.Expect.RunsDir != "" {
-		judge(v.Expect.RunsDir, "runs directory", int64(or(st.RunsGiB, runsGiB)))
+		judge(v.Expect.RunsDir, "runs directory", int64(or(st.RunsGiB, runsGiB)), short)
 	}
 	if seen == 0 {
 		return []Finding{unknown("", "no file system was looked at", "df")}

@@ -348,6 +348,46 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// TestTwoImages: a check that does not apply in the router's image was made in the
+// engine's, and what is wrong in an image names it.
+func TestTwoImages(t *testing.T) {
+	t.Parallel()
+	healthy, s := gatheredOnce(t)
+	s.Expect.Images, s.Expect.Plain = []string{"engine:1", "router:1"}, []string{"router:1"}
+	s.Expect.Tools = []checks.Tool{{Image: "engine:1", Name: "python3", Of: "decode"}, {Image: "router:1", Name: "route", Of: "router"}, {Image: "router:1", Name: "bench", Of: "client"}, {Image: "router:1", Name: "ask", Of: "eval"}}
+	in := func(image string) preflight.Facts {
+		f := preflight.Facts{Version: facts.Version, Node: "gpu-01", Context: preflight.ContextImage, Image: image,
+			Commands: map[string]facts.Command{}, Disks: map[string]facts.Disk{"/dev/shm": {Total: 64 << 30, Available: 64 << 30}}}
+		for _, x := range s.Expect.Tools {
+			f.Commands[facts.Of(facts.Tool, x.Name)] = facts.Command{Missing: true}
+		}
+		return f
+	}
+	for _, order := range [][]string{{"engine:1", "router:1"}, {"router:1", "engine:1"}} {
+		r := preflight.Judge([]preflight.Facts{healthy, in(order[0]), in(order[1])}, s, fold)
+		if got := r.Nodes[0].Checks["image.shm"]; got != preflight.Pass {
+			t.Errorf("image.shm says %s, want what it found in the engine's image", got)
+		}
+		if got := r.Nodes[0].Checks["image.weights"]; got != preflight.Skip {
+			t.Errorf("image.weights says %s, want skip: it applies in neither", got)
+		}
+		want := map[string]string{"python3": "engine:1, the recipe chooses the image of decode", "route": "router:1, correct router.command", "bench": "router:1, correct client.command", "ask": "router:1, correct evals.command"}
+		for _, f := range r.Findings {
+			if f.CheckID != "image.tools" {
+				continue
+			}
+			image, change, _ := strings.Cut(want[f.Object], ", ")
+			if f.Image != image || f.Observed != "not in the image "+image || !strings.Contains(f.Remedy, change) || f.InImage() != "" {
+				t.Errorf("%s: image %s: %s; %s", f.Object, f.Image, f.Observed, f.Remedy)
+			}
+			delete(want, f.Object)
+		}
+		if len(want) > 0 {
+			t.Errorf("not said: %v", want)
+		}
+	}
+}
+
 // TestWeights: the ways in which a model is not whole.
 func TestWeights(t *testing.T) {
 	t.Parallel()

@@ -123,7 +123,7 @@ func nodeReport(node string, fs []Finding) NodeReport {
 		if f.Node != node {
 			continue
 		}
-		if old, ok := n.Checks[f.CheckID]; !ok || f.Verdict.Rank() > old.Rank() {
+		if old, ok := n.Checks[f.CheckID]; !ok || outweighs(f, old) {
 			n.Checks[f.CheckID] = f.Verdict
 		}
 		if f.Verdict.Rank() > n.Worst.Rank() {
@@ -143,11 +143,20 @@ func nodeReport(node string, fs []Finding) NodeReport {
 	return n
 }
 
+// outweighs says that a finding counts for more than what the check said before.
+// What does not apply in one image takes nothing from what was found in another.
+func outweighs(f Finding, old Verdict) bool {
+	if f.Image != "" && (f.Verdict == Skip || old == Skip) {
+		return old == Skip
+	}
+	return f.Verdict.Rank() > old.Rank()
+}
+
 // groups folds equal findings: first over the objects of a node, then over the
 // nodes that have them on the same objects.
 func groups(fs []Finding, hosts []string, fold func([]string) string) []Group {
 	text := func(f Finding) string {
-		return strings.Join([]string{f.CheckID, string(f.Verdict), f.Observed, f.Expected, f.Remedy, f.Waived}, "\x00")
+		return strings.Join([]string{f.CheckID, string(f.Verdict), f.Image, f.Observed, f.Expected, f.Remedy, f.Waived}, "\x00")
 	}
 	var perNode []Group
 	at := map[string]int{}

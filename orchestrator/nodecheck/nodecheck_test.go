@@ -236,7 +236,7 @@ func TestInImage(t *testing.T) {
 			return out.Bytes(), err
 		}}
 	}
-	broken := orchestrator.ImageProbe{Image: "engine", Run: func(context.Context, []string, []byte) ([]byte, error) {
+	broken := orchestrator.ImageProbe{Image: "engine", Env: []string{"A"}, Run: func(context.Context, []string, []byte) ([]byte, error) {
 		return nil, errors.New("docker refuses --privileged")
 	}}
 	rep, err := c.InImage(t.Context(), []orchestrator.PreflightNode{
@@ -248,8 +248,16 @@ func TestInImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok := rep.Unfit["n1"]; ok || !strings.Contains(rep.Unfit["n2"], "image.start: engine: ") || !strings.Contains(rep.Unfit["n2"], "docker refuses --privileged") ||
-		!strings.HasPrefix(rep.Unfit["n3"], "image.tools: route: not in the image") {
+		!strings.HasPrefix(rep.Unfit["n3"], "image.tools: route: not in the image router ") {
 		t.Errorf("unfit: %v", rep.Unfit)
+	}
+	for _, s := range rep.Unproven {
+		if strings.Contains(s, "image.env") {
+			t.Errorf("said to be skipped, and was made in the engine's image: %s", s)
+		}
+		if strings.Contains(s, "image.weights") && !strings.Contains(s, "(in engine, router)") {
+			t.Errorf("the images are not named: %s", s)
+		}
 	}
 	if s := asked["n1 router"]; s.Context != preflight.ContextImage || s.Image != "router" || s.Expect.GPUs || s.Expect.RDMA.Needed {
 		t.Errorf("the router's image was asked with %+v", s)

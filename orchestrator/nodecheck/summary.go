@@ -111,7 +111,7 @@ func describe(f preflight.Finding, object string) string {
 	if object != "" {
 		text += object + ": "
 	}
-	text += f.Observed
+	text += f.Observed + f.InImage()
 	if f.Expected != "" {
 		text += " (expected: " + f.Expected + ")"
 	}

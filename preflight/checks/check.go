@@ -45,7 +45,7 @@ func (c Check) Run(v *View) (out []Finding) {
 // own fills in what is the same for all findings of a check on a node.
 func (c Check) own(v *View, fs []Finding) []Finding {
 	for i := range fs {
-		fs[i].CheckID, fs[i].Node, fs[i].Hard = c.ID, v.Facts.Node, c.Hard
+		fs[i].CheckID, fs[i].Node, fs[i].Hard, fs[i].Image = c.ID, v.Facts.Node, c.Hard, v.Facts.Image
 	}
 	return fs
 }

@@ -324,13 +324,23 @@ func judgeImageTools(v *View) []Finding {
 		}
 		seen++
 		if c.Missing {
-			out = append(out, fail(t.Name, "not in the image", "there, for "+t.Of, "use another image, or correct the command in the recipe", evidence("command -v "+t.Name)))
+			out = append(out, fail(t.Name, "not in the image "+t.Image, "there, for "+t.Of, toolRemedy(t.Of), evidence("command -v "+t.Name)))
 		}
 	}
 	if seen == 0 {
 		return []Finding{skip("the run starts no program by name in this image")}
 	}
 	return orPass(out, fmt.Sprintf("%d programs found", seen))
+}
+
+// toolRemedy says what to change in the recipe where an image has not the program
+// that a process starts.
+func toolRemedy(scope string) string {
+	key := map[string]string{"router": "router", "client": "client", "eval": "evals"}[scope]
+	if key == "" {
+		return "name an image that has it: the recipe chooses the image of " + scope + ", and the engine the program"
+	}
+	return "name an image that has it in " + key + ".image of the recipe, or correct " + key + ".command there"
 }
 
 // imageEnv: variables that were set for the image must be seen inside it.

@@ -1,5 +1,7 @@
 package checks
 
+import "strings"
+
 // Verdict is what a check says of one thing.
 type Verdict string
 
@@ -40,7 +42,9 @@ func (v Verdict) Rank() int {
 type Finding struct {
 	CheckID string `json:"check"`
 	// Node is empty for a finding about several nodes.
-	Node    string  `json:"node,omitempty"`
+	Node string `json:"node,omitempty"`
+	// Image is the image that was looked into, for a check made inside one.
+	Image   string  `json:"image,omitempty"`
 	Object  string  `json:"object,omitempty"` // NIC, GPU, mount, …
 	Verdict Verdict `json:"verdict"`
 	// Hard checks decide: a fail, and also an unknown or blocked, makes the node
@@ -60,6 +64,15 @@ type Finding struct {
 // Decides says that the finding makes its node unfit.
 func (f Finding) Decides() bool {
 	return f.Verdict == Fail || f.Hard && (f.Verdict == Unknown || f.Verdict == Blocked)
+}
+
+// InImage is what to add to what was observed, so that the image is named where
+// neither the object nor the text does.
+func (f Finding) InImage() string {
+	if f.Image == "" || f.Object == f.Image || strings.Contains(f.Observed, f.Image) {
+		return ""
+	}
+	return ", in image " + f.Image
 }
 
 // Evidence is where a finding comes from: what was read, and the lines.

@@ -125,7 +125,7 @@ func sentence(f preflight.Finding) string {
 	if f.Object != "" {
 		s += f.Object + ": "
 	}
-	s += f.Observed
+	s += f.Observed + f.InImage()
 	if f.Expected != "" {
 		s += " (expected: " + f.Expected + ")"
 	}

@@ -38,7 +38,7 @@ func writeMarkdown(b *strings.Builder, d Document, o Options) {
 			}
 		}
 		item("object", objects(g))
-		item("observed", g.Observed)
+		item("observed", g.Observed+g.InImage())
 		item("expected", g.Expected)
 		item("remedy", g.Remedy)
 		for _, e := range g.Evidence {

@@ -366,6 +366,25 @@ func TestSkipped(t *testing.T) {
 	}
 }
 
+// TestSkippedInImages: what was made in one image of a run was not skipped, and
+// what was made in none names the images.
+func TestSkippedInImages(t *testing.T) {
+	t.Parallel()
+	say := func(id, image string, v preflight.Verdict, why string) []preflight.Finding {
+		return []preflight.Finding{{CheckID: id, Node: "n1", Image: image, Verdict: v, Observed: why}, {CheckID: id, Node: "n2", Image: image, Verdict: v, Observed: why}}
+	}
+	fs := slices.Concat(
+		say("image.shm", "engine:1", preflight.Pass, "16 GiB"), say("image.shm", "router:1", preflight.Skip, "no engine runs in this image"),
+		say("image.rdma", "engine:1", preflight.Fail, "no device opens"), say("image.rdma", "router:1", preflight.Skip, "no data over RDMA"),
+		say("image.weights", "engine:1", preflight.Skip, "the run names no weights"), say("image.weights", "router:1", preflight.Skip, "the run names no weights"),
+		say("image.env", "router:1", preflight.Skip, "no variable is set"),
+		say("rdma.pfc", "", preflight.Skip, "no RDMA"),
+	)
+	if got, want := Skipped(fs), "image.weights: the run names no weights (in engine:1, router:1); image.env: no variable is set (in router:1); rdma.pfc: no RDMA"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestDrains: a node is drained for what is its own trouble, and not for what lies
 // in the recipe, the site file or the image.
 func TestDrains(t *testing.T) {

@@ -9,19 +9,36 @@ import (
 )
 
 // Skipped says in one sentence which checks were not made and why, so that nobody
-// takes them for passed; "" where all were made.
+// takes them for passed; "" where all were made. A check that was made in one image
+// of a run, and does not apply in another one, was made.
 func Skipped(fs []preflight.Finding) string {
+	type skipped struct{ id, why string }
+	made, images := map[string]bool{}, map[skipped][]string{}
+	for _, f := range fs {
+		k := skipped{f.CheckID, f.Observed}
+		switch {
+		case f.Image == "":
+		case f.Verdict != preflight.Skip:
+			made[f.CheckID] = true
+		case !slices.Contains(images[k], f.Image):
+			images[k] = append(images[k], f.Image)
+		}
+	}
 	var reasons []string
 	ids := map[string][]string{}
 	for _, f := range fs {
-		if f.Verdict != preflight.Skip {
+		if f.Verdict != preflight.Skip || f.Image != "" && made[f.CheckID] {
 			continue
 		}
-		if ids[f.Observed] == nil {
-			reasons = append(reasons, f.Observed)
+		why := f.Observed
+		if list := images[skipped{f.CheckID, f.Observed}]; f.Image != "" {
+			why += " (in " + strings.Join(list, ", ") + ")"
 		}
-		if !slices.Contains(ids[f.Observed], f.CheckID) {
-			ids[f.Observed] = append(ids[f.Observed], f.CheckID)
+		if ids[why] == nil {
+			reasons = append(reasons, why)
+		}
+		if !slices.Contains(ids[why], f.CheckID) {
+			ids[why] = append(ids[why], f.CheckID)
 		}
 	}
 	var parts []string

@@ -63,7 +63,7 @@ func writeDeciding(b *strings.Builder, d Document, o Options) {
 			}
 		}
 		field("object", objects(g))
-		field("observed", g.Observed)
+		field("observed", g.Observed+g.InImage())
 		field("expected", g.Expected)
 		for _, e := range g.Evidence {
 			field("evidence", "$ "+e.Source)
@@ -85,7 +85,7 @@ func line(g preflight.Group, o Options) string {
 	if len(g.Objects) > 0 {
 		s += clean(objects(g)) + ": "
 	}
-	s += clean(g.Observed)
+	s += clean(g.Observed + g.InImage())
 	if g.Expected != "" {
 		s += " (expected: " + clean(g.Expected) + ")"
 	}

@@ -74,11 +74,21 @@ func saveJSON(path string, v any) error {
 	return os.Rename(tmp.Name(), path)
 }
 
+// IsBundle says that a directory looks like a bundle.
+func IsBundle(dir string) bool {
+	st, err := os.Stat(filepath.Join(dir, bundleSpec))
+	return err == nil && st.Mode().IsRegular()
+}
+
 // LoadBundle reads what SaveBundle wrote. The facts are in the order of their file
 // names.
 func LoadBundle(dir string) (Spec, []Facts, error) {
 	var s Spec
-	if err := loadJSON(filepath.Join(dir, bundleSpec), &s); err != nil {
+	err := loadJSON(filepath.Join(dir, bundleSpec), &s)
+	if _, there := os.Stat(dir); there == nil && errors.Is(err, os.ErrNotExist) {
+		return s, nil, fmt.Errorf("load bundle: %s is no bundle of preflight: it has no %s", dir, bundleSpec)
+	}
+	if err != nil {
 		return s, nil, fmt.Errorf("load bundle: %w", err)
 	}
 	if s.Version != SpecVersion {

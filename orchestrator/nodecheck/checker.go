@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -122,6 +123,18 @@ func common(a, b []string) []string {
 
 // bundleName is the bundle in the run directory.
 const bundleName = "preflight"
+
+// LoadBundle reads a bundle, or the one in a run directory.
+func LoadBundle(dir string) (preflight.Spec, []preflight.Facts, error) {
+	if in := filepath.Join(dir, bundleName); !preflight.IsBundle(dir) && preflight.IsBundle(in) {
+		dir = in
+	}
+	spec, all, err := preflight.LoadBundle(dir)
+	if err != nil && !preflight.IsBundle(dir) {
+		err = fmt.Errorf("%w; name a directory that preflight --bundle wrote, or the directory of a run that got as far as preflight", err)
+	}
+	return spec, all, err
+}
 
 func (c *Checker) save(spec preflight.Spec, all []preflight.Facts, rep preflight.Report) error {
 	data, err := json.MarshalIndent(rep, "", "  ")

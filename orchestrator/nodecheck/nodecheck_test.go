@@ -146,6 +146,48 @@ func TestHost(t *testing.T) {
 	}
 }
 
+// TestLoadBundle: a run directory stands for the bundle in it; anything else is
+// told apart from a bundle that cannot be read.
+func TestLoadBundle(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	run, empty, broken := filepath.Join(dir, "run"), filepath.Join(dir, "empty"), filepath.Join(dir, "broken")
+	f := basic()
+	f.Node = "n1"
+	if err := preflight.SaveBundle(filepath.Join(run, bundleName), preflight.Spec{}, []preflight.Facts{f}); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{empty, broken} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(broken, "spec.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{run, filepath.Join(run, bundleName)} {
+		if _, all, err := LoadBundle(d); err != nil || len(all) != 1 || all[0].Node != "n1" {
+			t.Errorf("%s: %d facts, %v", d, len(all), err)
+		}
+	}
+	const hint = "name a directory that preflight --bundle wrote"
+	for d, want := range map[string][]string{
+		empty:                      {empty + " is no bundle of preflight: it has no spec.json", hint},
+		filepath.Join(dir, "none"): {"no such file or directory", hint},
+		broken:                     {"spec.json: unexpected end of JSON input"},
+	} {
+		_, _, err := LoadBundle(d)
+		for _, w := range want {
+			if err == nil || !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: %v, want %q", d, err, w)
+			}
+		}
+		if d == broken && err != nil && strings.Contains(err.Error(), hint) {
+			t.Errorf("a bundle that is broken is told as none: %v", err)
+		}
+	}
+}
+
 // TestFabric: what the NICs map is handed to the launch, and nothing where they
 // give no single answer.
 func TestFabric(t *testing.T) {

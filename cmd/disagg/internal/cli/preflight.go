@@ -82,7 +82,7 @@ inside a run's images is checked by the run itself, before anything is launched.
 	fl.StringVar(&f.nodes, "nodes", "", "check these nodes by ssh, such as gpu-[01-08]")
 	fl.VarP(newEnum(&f.format, output.Formats()...), "output", "o", "print the report as one of these")
 	fl.StringVar(&f.bundle, "bundle", "", "save everything that was gathered in this new directory")
-	fl.StringVar(&f.from, "from", "", "judge a saved bundle again instead of asking nodes")
+	fl.StringVar(&f.from, "from", "", "judge what was saved again instead of asking nodes: a bundle, or a run directory")
 	fl.StringVar(&f.baseline, "baseline", "", "compare with an earlier report in JSON, such as preflight.json of a good run")
 	fl.BoolVar(&f.excludeBad, "exclude-bad", false, "print only the host list of the good nodes; the report goes to standard error")
 	fl.StringArrayVar(&f.waive, "waive", nil, "let a check fail for a reason that is kept: ID=REASON; may be given again")
@@ -207,7 +207,7 @@ func waive(spec *preflight.Spec, list []string) error {
 func (a *app) factsFor(ctx context.Context, f *checkFlags, recipe string) (spec preflight.Spec, all []preflight.Facts, end func(), err error) {
 	none := func() {}
 	if f.from != "" {
-		spec, all, err = preflight.LoadBundle(a.path(f.from))
+		spec, all, err = nodecheck.LoadBundle(a.path(f.from))
 		if err != nil {
 			return spec, nil, none, orchestrator.WithCode(orchestrator.ExitConfig, err)
 		}

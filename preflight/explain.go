@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/disagg/disagg/preflight/checks"
 )
@@ -11,9 +12,25 @@ import (
 func Explain(id string) (string, error) {
 	d, hard, ok := checks.Explain(id)
 	if !ok {
-		return "", fmt.Errorf("explain %q: no such check%s", id, nearest(id))
+		return "", fmt.Errorf("there is no check %q%s", id, nearest(id))
 	}
 	return fmt.Sprintf("%s\n\nWhat: %s %s\n\nWhy: %s\n\nFix: %s\n", d.ID, d.What, checks.Unknowing(hard), d.Why, d.Fix), nil
+}
+
+// Matching lists the ids of an area, such as rdma or rdma.*, or those that begin
+// like this; nil where there are none. Those of checks while a run is on come too.
+func Matching(prefix string) []string {
+	prefix = strings.TrimSuffix(prefix, "*")
+	if prefix == "" {
+		return nil
+	}
+	var out []string
+	for _, d := range append(checks.Docs(), checks.RunDocs()...) {
+		if strings.HasPrefix(d.ID, prefix) {
+			out = append(out, d.ID)
+		}
+	}
+	return out
 }
 
 // nearest suggests the id that differs in the fewest letters.

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,7 +54,27 @@ func TestExplain(t *testing.T) {
 		t.Errorf("explain rdma.pfc: %q, %v", s, err)
 	}
 	_, err = preflight.Explain("rdma.pcf")
-	if err == nil || err.Error() != `explain "rdma.pcf": no such check; did you mean rdma.pfc?` {
+	if err == nil || err.Error() != `there is no check "rdma.pcf"; did you mean rdma.pfc?` {
 		t.Errorf("explain of a misspelt id: %v", err)
+	}
+}
+
+func TestMatching(t *testing.T) {
+	t.Parallel()
+	area := func(a string) (out []string) {
+		for _, d := range append(checks.Docs(), checks.RunDocs()...) {
+			if strings.HasPrefix(d.ID, a+".") {
+				out = append(out, d.ID)
+			}
+		}
+		return out
+	}
+	for in, want := range map[string][]string{
+		"rdma": area("rdma"), "rdma.": area("rdma"), "rdma.*": area("rdma"), "run": area("run"), "image": area("image"),
+		"host.mem": {"host.memlock", "host.memory"}, "rdma.pfc": {"rdma.pfc"}, "rdma.pcf": nil, "": nil, "*": nil,
+	} {
+		if got := preflight.Matching(in); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -13,7 +14,7 @@ import (
 func newExplain(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [ID]",
-		Short: "Say what a check is about: what, why, how to fix; without an id, list all",
+		Short: "Say what a check is about: what, why, how to fix; without an id, or with an area such as rdma, list them",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("name one check, got %d arguments", len(args))
@@ -28,7 +29,10 @@ func newExplain(a *app) *cobra.Command {
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.listChecks()
+				return a.listChecks(preflight.IDs())
+			}
+			if ids := preflight.Matching(args[0]); len(ids) > 0 && !slices.Contains(ids, args[0]) {
+				return a.listChecks(ids)
 			}
 			text, err := preflight.Explain(args[0])
 			if err != nil {
@@ -57,9 +61,9 @@ func explained(id string) explanation {
 	return explanation{d.ID, hard, d.What, d.Why, d.Fix}
 }
 
-func (a *app) listChecks() error {
+func (a *app) listChecks(ids []string) error {
 	var list []explanation
-	for _, id := range preflight.IDs() {
+	for _, id := range ids {
 		list = append(list, explained(id))
 	}
 	if a.json() {

@@ -192,7 +192,7 @@ func waive(spec *preflight.Spec, list []string) error {
 			return usagef("--waive %q: write ID=REASON", w)
 		}
 		if _, err := preflight.Explain(id); err != nil {
-			return usageError{fmt.Errorf("--waive: %w", err)}
+			return usageError{fmt.Errorf("--waive %s: %w", w, err)}
 		}
 		if spec.Waive == nil {
 			spec.Waive = map[string]string{}

@@ -46,7 +46,12 @@ matters, without one the site file does. Exit code 4 says that a node is unfit.
 - --output json is described by schema/preflight-report.json; junit, prom and
   markdown are for CI, monitoring and tickets.
 - --bundle DIR keeps everything that was gathered; --from DIR judges it again
-  anywhere. A run keeps both: preflight.json and preflight/ in its directory.
+  anywhere. A run keeps both: preflight.json and preflight/ in its directory,
+  which --from takes too.
+- What makes a node unfit is shown with evidence and remedy; warnings are so with
+  -v and with --from.
+- Commands to drain are printed for what is a node's own trouble. What lies in an
+  image, or is the same on all nodes asked, is first a matter of recipe and site.
 - --baseline FILE shows what changed since an earlier report.
 - --exclude-bad prints the host list of the good nodes; a run with spares leaves
   the bad ones out by itself.

@@ -27,11 +27,23 @@ func writeMarkdown(b *strings.Builder, d Document, o Options) {
 		}
 		b.WriteString("\n")
 	}
-	for _, g := range deciding(d) {
+	shown := deciding(d)
+	if o.Full {
+		for _, g := range d.Groups {
+			if !g.Decides() && g.Verdict != preflight.Skip && g.Waived == "" {
+				shown = append(shown, g)
+			}
+		}
+	}
+	for _, g := range shown {
 		if g.Verdict == preflight.Blocked {
 			continue // the table has it; what blocks it is here
 		}
-		fmt.Fprintf(b, "\n## %s: %s on %s\n\n", g.CheckID, g.Verdict, md(place(g)))
+		where := md(place(g))
+		if g.Verdict == preflight.Unknown && !g.Decides() {
+			where += ", and not decisive"
+		}
+		fmt.Fprintf(b, "\n## %s: %s on %s\n\n", g.CheckID, g.Verdict, where)
 		item := func(name, text string) {
 			if text != "" {
 				fmt.Fprintf(b, "- %s: %s\n", name, md(text))
@@ -64,6 +76,7 @@ func writeMarkdown(b *strings.Builder, d Document, o Options) {
 		switch {
 		case g.Waived != "":
 			waived = append(waived, fmt.Sprintf("%s; was %s, waived: %s", line(g, plain), g.Was, g.Waived))
+		case o.Full && !g.Decides() && g.Verdict != preflight.Blocked:
 		case !g.Decides() && g.Verdict != preflight.Skip:
 			warnings = append(warnings, line(g, plain))
 		}

@@ -23,6 +23,9 @@ type Options struct {
 	Fold func([]string) string
 	// Colour is for terminals.
 	Colour bool
+	// Full shows evidence and remedy of warnings too, and of what is not known and
+	// not decisive; formats for programs have them anyway.
+	Full bool
 	// Drain prints the commands that take unfit nodes out of Slurm and bring them
 	// back.
 	Drain bool

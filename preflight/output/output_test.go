@@ -112,7 +112,8 @@ func sample() Document {
 			vram = preflight.Finding{CheckID: "gpu.stranded", Node: h, Verdict: preflight.Blocked, Hard: true, Observed: "blocked by gpu.holders: the processes were not read"}
 		}
 		add(vram)
-		add(preflight.Finding{CheckID: "host.cmdline", Node: h, Object: "iommu=pt", Verdict: preflight.Warn, Observed: "not on the kernel command line", Expected: "iommu=pt"})
+		add(preflight.Finding{CheckID: "host.cmdline", Node: h, Object: "iommu=pt", Verdict: preflight.Warn, Observed: "not on the kernel command line", Expected: "iommu=pt", Remedy: "add it to GRUB_CMDLINE_LINUX",
+			Evidence: []checks.Evidence{{Source: "cat /proc/cmdline", Lines: []string{"BOOT_IMAGE=/vmlinuz ro quiet"}}}})
 		add(preflight.Finding{CheckID: "host.kernel", Node: h, Verdict: preflight.Unknown, Observed: "the kernel release was not read"})
 		add(preflight.Finding{CheckID: "rdma.firmware", Node: h, Verdict: preflight.Warn, Was: preflight.Fail, Waived: "upgrade is planned", Observed: "1.117.1-a-63", Expected: "1.117.5-a-45"})
 		for _, id := range []string{"container.runtime", "container.stale"} {
@@ -143,12 +144,13 @@ func TestFormats(t *testing.T) {
 		opt  func(*Options)
 	}{
 		{"sample", sample(), func(*Options) {}},
+		{"full", sample(), func(o *Options) { o.Full = true }},
 		{"colour", sample(), func(o *Options) { o.Colour, o.Drain = true, false }},
 		{"good", good, func(*Options) {}},
 		{"none", Document{}, func(*Options) {}},
 	} {
 		for _, format := range Formats() {
-			if tc.name == "colour" && format != "text" {
+			if tc.name == "colour" && format != "text" || tc.name == "full" && format != "text" && format != "markdown" {
 				continue
 			}
 			t.Run(tc.name+"."+format, func(t *testing.T) {
@@ -382,6 +384,63 @@ func TestSkippedInImages(t *testing.T) {
 	)
 	if got, want := Skipped(fs), "image.weights: the run names no weights (in engine:1, router:1); image.env: no variable is set (in router:1); rdma.pfc: no RDMA"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestTroubles: what differs in amounts or objects alone is one trouble, what
+// others block is one list, and an image is named.
+func TestTroubles(t *testing.T) {
+	t.Parallel()
+	var hosts []string
+	var fs []preflight.Finding
+	for i := range 4 {
+		h := fmt.Sprintf("n%d", i+1)
+		hosts = append(hosts, h)
+		fs = append(fs, preflight.Finding{CheckID: "storage.space", Node: h, Object: "/docker (images)", Verdict: preflight.Fail, Hard: true, Observed: fmt.Sprintf("7%d GiB free", i),
+			Expected: "150 GiB or more", Remedy: "make room", Evidence: []checks.Evidence{{Source: "df /docker", Lines: []string{fmt.Sprint("available 7", i)}}}})
+	}
+	for _, id := range []string{"rdma.class", "rdma.pfc"} {
+		fs = append(fs, preflight.Finding{CheckID: id, Node: "n1", Verdict: preflight.Blocked, Hard: true, Observed: "blocked by rdma.tools: sudo asks for a password"})
+	}
+	fs = append(fs, preflight.Finding{CheckID: "gpu.stranded", Node: "n2", Verdict: preflight.Blocked, Hard: true, Observed: "blocked by gpu.vram: not known"},
+		preflight.Finding{CheckID: "rdma.tc", Node: "n3", Verdict: preflight.Blocked, Observed: "blocked by rdma.class: no map"},
+		preflight.Finding{CheckID: "image.memlock", Node: "n3", Image: "engine:1", Verdict: preflight.Fail, Observed: "64 KiB", Expected: "unlimited"})
+	var b strings.Builder
+	if err := Write(&b, "text", Document{Report: report(hosts, fs)}, options()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`
+FAIL storage.space on n1..n4
+  object    /docker (images)
+  observed  n1: 70 GiB free
+            n2: 71 GiB free
+            n3: 72 GiB free
+            n4: 73 GiB free
+  expected  150 GiB or more
+  evidence  $ df /docker   # n1
+            | available 70
+  evidence  $ df /docker   # n2
+            | available 71
+  evidence  $ df /docker   # n3
+            | available 72
+  remedy    make room
+
+`, `
+FAIL image.memlock on n3
+  observed  64 KiB, in image engine:1
+  expected  unlimited
+
+`, `
+BLOCKED
+  rdma.class rdma.pfc on n1: by rdma.tools: sudo asks for a password
+  gpu.stranded on n2: by gpu.vram: not known
+
+`, `
+  blocked rdma.tc on n3: by rdma.class: no map
+`} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("missing:%s\nin:\n%s", want, b.String())
+		}
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/disagg/disagg/preflight"
 )
 
-// expanded is how many findings of one check are shown in full; further ones,
-// such as sixty-four different amounts of memory, take one line each.
+// expanded is how many groups of one trouble show their evidence; further ones,
+// such as sixty-four different amounts of memory, have one line each.
 const expanded = 3
 
 func writeText(b *strings.Builder, d Document, o Options) {
@@ -20,8 +20,8 @@ func writeText(b *strings.Builder, d Document, o Options) {
 	fmt.Fprintf(b, "%s\n\n", paint(o, colour+";"+bold, headline(d)))
 	writeMatrix(b, d, o)
 	writeDeciding(b, d, o)
-	writeLines(b, "\nwarnings", d, o, func(g preflight.Group) bool { return !g.Decides() && g.Verdict == preflight.Warn && g.Waived == "" })
-	writeLines(b, "\nnot known, and not decisive", d, o, func(g preflight.Group) bool {
+	writeOthers(b, "\nwarnings", d, o, func(g preflight.Group) bool { return !g.Decides() && g.Verdict == preflight.Warn && g.Waived == "" })
+	writeOthers(b, "\nnot known, and not decisive", d, o, func(g preflight.Group) bool {
 		return !g.Decides() && (g.Verdict == preflight.Unknown || g.Verdict == preflight.Blocked)
 	})
 	writeWaivers(b, d, o)
@@ -46,33 +46,157 @@ func deciding(d Document) []preflight.Group {
 }
 
 func writeDeciding(b *strings.Builder, d Document, o Options) {
-	shown := map[string]int{}
-	for _, g := range deciding(d) {
-		if g.Verdict == preflight.Blocked {
-			fmt.Fprintf(b, "\n%s\n", line(g, o))
+	var blocked []preflight.Group
+	for _, t := range troubles(deciding(d)) {
+		if t[0].Verdict == preflight.Blocked {
+			blocked = append(blocked, t...)
 			continue
 		}
-		if shown[g.CheckID]++; shown[g.CheckID] > expanded {
-			fmt.Fprintf(b, "%s\n", line(g, o))
-			continue
+		writeTrouble(b, red, t, d, o)
+	}
+	if len(blocked) > 0 {
+		fmt.Fprintf(b, "\n%s\n", paint(o, red, strings.ToUpper(string(preflight.Blocked))))
+		writeBlocked(b, blocked)
+	}
+}
+
+// troubles puts groups together that differ in no more than what was observed of
+// which object, such as amounts: one thing is to be done about them.
+func troubles(gs []preflight.Group) [][]preflight.Group {
+	type trouble struct {
+		id               string
+		verdict          preflight.Verdict
+		image            string
+		expected, remedy string
+	}
+	var out [][]preflight.Group
+	at := map[trouble]int{}
+	for _, g := range gs {
+		k := trouble{g.CheckID, g.Verdict, g.Image, g.Expected, g.Remedy}
+		i, ok := at[k]
+		if !ok {
+			i = len(out)
+			at[k] = i
+			out = append(out, nil)
 		}
-		fmt.Fprintf(b, "\n%s %s on %s\n", paint(o, red, strings.ToUpper(string(g.Verdict))), paint(o, bold, g.CheckID), clean(place(g)))
-		field := func(name, text string) {
-			if text != "" {
-				fmt.Fprintf(b, "  %-9s %s\n", name, clean(text))
-			}
+		out[i] = append(out[i], g)
+	}
+	return out
+}
+
+// writeTrouble shows one trouble in full.
+func writeTrouble(b *strings.Builder, colour string, gs []preflight.Group, d Document, o Options) {
+	first := gs[0]
+	onePlace, oneObject := true, true
+	for _, g := range gs {
+		onePlace = onePlace && place(g) == place(first)
+		oneObject = oneObject && objects(g) == objects(first)
+	}
+	fmt.Fprintf(b, "\n%s %s on %s\n", paint(o, colour, strings.ToUpper(string(first.Verdict))), paint(o, bold, first.CheckID), clean(places(gs, d, o)))
+	field := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(b, "  %-9s %s\n", name, clean(text))
 		}
-		field("object", objects(g))
-		field("observed", g.Observed+g.InImage())
-		field("expected", g.Expected)
+	}
+	// which tells a group from the others.
+	which := func(g preflight.Group) string {
+		var parts []string
+		if !onePlace {
+			parts = append(parts, place(g))
+		}
+		if !oneObject && len(g.Objects) > 0 {
+			parts = append(parts, objects(g))
+		}
+		return strings.Join(parts, ", ")
+	}
+	if oneObject {
+		field("object", objects(first))
+	}
+	name := "observed"
+	for _, g := range gs {
+		text := g.Observed + g.InImage()
+		if w := which(g); w != "" {
+			text = w + ": " + text
+		}
+		field(name, text)
+		name = ""
+	}
+	field("expected", first.Expected)
+	shown := map[string]bool{}
+	for i, g := range gs {
+		if i == expanded {
+			break
+		}
 		for _, e := range g.Evidence {
-			field("evidence", "$ "+e.Source)
+			source := "$ " + e.Source
+			if k := source + "\n" + strings.Join(e.Lines, "\n"); shown[k] {
+				continue // the same output says it of several objects
+			} else {
+				shown[k] = true
+			}
+			if w := which(g); w != "" {
+				source += "   # " + w
+			}
+			field("evidence", source)
 			for _, l := range e.Lines {
 				fmt.Fprintf(b, "  %-9s | %s\n", "", clean(l))
 			}
 		}
-		field("remedy", g.Remedy)
 	}
+	field("remedy", first.Remedy)
+}
+
+// places is where a trouble was found, in report order.
+func places(gs []preflight.Group, d Document, o Options) string {
+	if len(gs) == 1 {
+		return place(gs[0])
+	}
+	on := map[string]bool{}
+	for _, g := range gs {
+		for _, n := range g.Nodes {
+			on[n] = true
+		}
+	}
+	var nodes []string
+	for _, n := range d.Nodes {
+		if on[n.Node] {
+			nodes = append(nodes, n.Node)
+		}
+	}
+	if len(nodes) == 0 {
+		return place(gs[0])
+	}
+	return o.Fold(nodes)
+}
+
+// writeBlocked lists what other checks block, those with the same reason in one
+// line.
+func writeBlocked(b *strings.Builder, gs []preflight.Group) {
+	var keys []string
+	ids := map[string][]string{}
+	for _, g := range gs {
+		why := clean(place(g)) + ": "
+		if len(g.Objects) > 0 {
+			why += clean(objects(g)) + ": "
+		}
+		why += clean(observed(g))
+		if ids[why] == nil {
+			keys = append(keys, why)
+		}
+		ids[why] = append(ids[why], g.CheckID)
+	}
+	for _, why := range keys {
+		fmt.Fprintf(b, "  %s on %s\n", strings.Join(ids[why], " "), why)
+	}
+}
+
+// observed is what was observed, without the word that the verdict says already.
+func observed(g preflight.Group) string {
+	s := g.Observed + g.InImage()
+	if g.Verdict == preflight.Blocked {
+		s = strings.TrimPrefix(s, string(preflight.Blocked)+" ")
+	}
+	return s
 }
 
 // line is a group in one line.
@@ -85,22 +209,32 @@ func line(g preflight.Group, o Options) string {
 	if len(g.Objects) > 0 {
 		s += clean(objects(g)) + ": "
 	}
-	s += clean(g.Observed + g.InImage())
+	s += clean(observed(g))
 	if g.Expected != "" {
 		s += " (expected: " + clean(g.Expected) + ")"
 	}
 	return s
 }
 
-func writeLines(b *strings.Builder, title string, d Document, o Options, pick func(preflight.Group) bool) {
+// writeOthers prints what makes no node unfit: in one line each, or in full.
+func writeOthers(b *strings.Builder, title string, d Document, o Options, pick func(preflight.Group) bool) {
+	var gs []preflight.Group
 	for _, g := range d.Groups {
-		if !pick(g) {
-			continue
+		if pick(g) {
+			gs = append(gs, g)
 		}
-		if title != "" {
-			b.WriteString(title + "\n")
-			title = ""
+	}
+	if len(gs) == 0 {
+		return
+	}
+	b.WriteString(title + "\n")
+	if o.Full {
+		for _, t := range troubles(gs) {
+			writeTrouble(b, yellow, t, d, o)
 		}
+		return
+	}
+	for _, g := range gs {
 		fmt.Fprintf(b, "  %s\n", line(g, o))
 	}
 }

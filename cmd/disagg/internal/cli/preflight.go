@@ -54,6 +54,8 @@ a shell inside an allocation, uses one step beside whatever runs there. Nothing
 on a node is changed, killed or reset, and no password is ever asked for. Over
 ssh a node keeps a copy of this binary in /tmp (ssh.dir of the site).
 
+Warnings come in one line each; -v, and --from, show their evidence and remedy.
+
 The command ends with exit code 4 when a node is unfit. What can only be seen
 inside a run's images is checked by the run itself, before anything is launched.`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -147,7 +149,7 @@ func (a *app) preflight(ctx context.Context, f checkFlags, recipe string) error 
 
 // printReport prints the report, or only the good nodes.
 func (a *app) printReport(f checkFlags, doc output.Document) error {
-	o := output.Options{Fold: hostlist.Compress, Drain: !f.local, Now: a.Now()}
+	o := output.Options{Fold: hostlist.Compress, Drain: !f.local, Full: a.verbose || f.from != "", Now: a.Now()}
 	if !f.excludeBad {
 		o.Colour = a.Terminal
 		return output.Write(a.Out, f.format, doc, o)

@@ -146,6 +146,21 @@ func TestHost(t *testing.T) {
 	}
 }
 
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	for want, f := range map[string]preflight.Finding{
+		"rdma.pfc: rail 3: off (expected: on)":                           {CheckID: "rdma.pfc", Object: "rail 3", Verdict: preflight.Fail, Observed: "off", Expected: "on"},
+		"rdma.class: blocked by rdma.tools: no sudo":                     {CheckID: "rdma.class", Verdict: preflight.Blocked, Observed: "blocked by rdma.tools: no sudo"},
+		"gpu.vram: not read (unknown)":                                   {CheckID: "gpu.vram", Verdict: preflight.Unknown, Observed: "not read"},
+		"image.memlock: 64 KiB, in image engine:1 (expected: unlimited)": {CheckID: "image.memlock", Image: "engine:1", Verdict: preflight.Fail, Observed: "64 KiB", Expected: "unlimited"},
+		"image.start: engine:1: refused":                                 {CheckID: "image.start", Object: "engine:1", Image: "engine:1", Verdict: preflight.Fail, Observed: "refused"},
+	} {
+		if got := describe(f, f.Object); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // TestLoadBundle: a run directory stands for the bundle in it; anything else is
 // told apart from a bundle that cannot be read.
 func TestLoadBundle(t *testing.T) {

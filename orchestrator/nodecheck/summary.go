@@ -115,7 +115,7 @@ func describe(f preflight.Finding, object string) string {
 	if f.Expected != "" {
 		text += " (expected: " + f.Expected + ")"
 	}
-	if v := f.Verdict; v == preflight.Unknown || v == preflight.Blocked {
+	if v := f.Verdict; v == preflight.Unknown || v == preflight.Blocked && !strings.HasPrefix(f.Observed, string(v)) {
 		text += " (" + string(v) + ")"
 	}
 	return text

@@ -98,7 +98,10 @@ func (a *Allocation) setShares(shares []nodeShare) {
 type Need struct {
 	Nodes       int
 	GPUsPerNode int
-	Time        time.Duration
+	// Time is the least that makes sense to begin with.
+	Time time.Duration
+	// TimeLimit is what a new allocation is to be asked for; less than Time: Time.
+	TimeLimit time.Duration
 }
 
 // Check says what an allocation lacks, as one error with what it has and what is
@@ -113,7 +116,7 @@ func (a Allocation) Check(n Need) error {
 	note(len(a.Nodes) < n.Nodes, plural(len(a.Nodes), "node"), plural(n.Nodes, "node"))
 	note(a.GPUsPerNode >= 0 && a.GPUsPerNode < n.GPUsPerNode, plural(a.GPUsPerNode, "GPU")+" a node", plural(n.GPUsPerNode, "GPU")+" a node")
 	left := a.TimeLeft
-	note(left.Known && !left.Unlimited && left.Left < n.Time, minutes(left.Left)+" left", minutes(n.Time+time.Minute-1))
+	note(left.Known && !left.Unlimited && left.Left < n.Time, minutes(left.Left)+" left", "at least "+minutes(n.Time+time.Minute-1))
 	if len(has) == 0 {
 		return nil
 	}
@@ -122,7 +125,7 @@ func (a Allocation) Check(n Need) error {
 		gpus = fmt.Sprintf(" --gres=gpu:%d", n.GPUsPerNode)
 	}
 	return fmt.Errorf("allocation %s has %s; the plan needs %s; get one with salloc --nodes=%d%s --exclusive --time=%d",
-		a.JobID, strings.Join(has, ", "), strings.Join(needs, ", "), n.Nodes, gpus, int((n.Time+time.Minute-1)/time.Minute))
+		a.JobID, strings.Join(has, ", "), strings.Join(needs, ", "), n.Nodes, gpus, int((max(n.Time, n.TimeLimit)+time.Minute-1)/time.Minute))
 }
 
 // memoryShare is the part of a node's memory below which an allocation was most

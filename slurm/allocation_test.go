@@ -101,18 +101,23 @@ func TestAllocationCheck(t *testing.T) {
 		want string
 	}{
 		{slurm.Allocation{JobID: "812", Nodes: three[:2], GPUsPerNode: 8, TimeLeft: left(41 * time.Minute)},
-			"allocation 812 has 2 nodes, 41 min left; the plan needs 3 nodes, 90 min; get one with salloc --nodes=3 --gres=gpu:8 --exclusive --time=90"},
+			"allocation 812 has 2 nodes, 41 min left; the plan needs 3 nodes, at least 90 min; get one with salloc --nodes=3 --gres=gpu:8 --exclusive --time=90"},
 		{slurm.Allocation{JobID: "812", Nodes: three[:1], GPUsPerNode: 1, TimeLeft: left(24 * time.Hour)},
 			"allocation 812 has 1 node, 1 GPU a node; the plan needs 3 nodes, 8 GPUs a node; get one with salloc --nodes=3 --gres=gpu:8 --exclusive --time=90"},
 		{slurm.Allocation{JobID: "812", Nodes: three, GPUsPerNode: 8, TimeLeft: left(90*time.Minute - time.Second)},
-			"allocation 812 has 89 min left; the plan needs 90 min; get one with salloc --nodes=3 --gres=gpu:8 --exclusive --time=90"},
+			"allocation 812 has 89 min left; the plan needs at least 90 min; get one with salloc --nodes=3 --gres=gpu:8 --exclusive --time=90"},
 		{slurm.Allocation{Nodes: three, GPUsPerNode: 8, TimeLeft: left(90 * time.Minute)}, ""},
 		{slurm.Allocation{Nodes: three, GPUsPerNode: -1}, ""},
 		{slurm.Allocation{Nodes: three, GPUsPerNode: 8, TimeLeft: slurm.TimeLeft{Known: true, Unlimited: true}}, ""},
 	}
 	odd := slurm.Need{Nodes: 3, GPUsPerNode: 8, Time: 70 * time.Second}
-	if err := (slurm.Allocation{JobID: "812", Nodes: three, GPUsPerNode: 8, TimeLeft: left(time.Minute)}).Check(odd); err == nil || err.Error() != "allocation 812 has 1 min left; the plan needs 2 min; get one with salloc --nodes=3 --gres=gpu:8 --exclusive --time=2" {
+	if err := (slurm.Allocation{JobID: "812", Nodes: three, GPUsPerNode: 8, TimeLeft: left(time.Minute)}).Check(odd); err == nil || err.Error() != "allocation 812 has 1 min left; the plan needs at least 2 min; get one with salloc --nodes=3 --gres=gpu:8 --exclusive --time=2" {
 		t.Errorf("a need of 70 s: %v", err)
+	}
+	// A new one is asked for with the time that the run may take.
+	odd.TimeLimit = 10*time.Minute + time.Second
+	if err := (slurm.Allocation{JobID: "812", Nodes: three, GPUsPerNode: 0}).Check(odd); err == nil || err.Error() != "allocation 812 has 0 GPUs a node; the plan needs 8 GPUs a node; get one with salloc --nodes=3 --gres=gpu:8 --exclusive --time=11" {
+		t.Errorf("no GPUs: %v", err)
 	}
 	for _, tt := range tests {
 		err := tt.a.Check(need)

@@ -275,7 +275,7 @@ func TestLabMemoryAndGPUs(t *testing.T) {
 			t.Errorf("--mem=%q: %+v, warning %q", memory, a, a.MemoryWarning(nodes))
 		}
 		if err := a.Check(slurm.Need{Nodes: 3, GPUsPerNode: 8, Time: time.Hour}); err == nil ||
-			!strings.Contains(err.Error(), " min left; the plan needs 3 nodes, 60 min; get one with salloc ") {
+			!strings.Contains(err.Error(), " min left; the plan needs 3 nodes, at least 60 min; get one with salloc ") {
 			t.Errorf("check: %v", err)
 		}
 		emptyQueue(t, l)

@@ -106,7 +106,7 @@ func (a *app) fits(ctx context.Context, job string, p *models.Plan) (where, erro
 		return where{}, orchestrator.WithCode(orchestrator.ExitScheduler, err)
 	}
 	// Less time than a stop takes is none.
-	need := slurm.Need{Nodes: p.Slurm.Nodes, Time: p.Slurm.SignalLead.D()}
+	need := slurm.Need{Nodes: p.Slurm.Nodes, Time: p.Slurm.SignalLead.D(), TimeLimit: p.Slurm.TimeLimit.D()}
 	if p.Slurm.GPURequest != "none" {
 		need.GPUsPerNode = p.Slurm.GPUsPerNode
 	}

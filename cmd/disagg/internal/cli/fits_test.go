@@ -17,14 +17,15 @@ import (
 func TestAllocationsThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name, left, memory string
-		err                string
-		warnings           []string
+		name, left, memory, gpus string
+		err                      string
+		warnings                 []string
 	}{
-		{"fits", "1:29:00", "2000000", "", nil},
-		{"no time to stop", "1:00", "2000000", "allocation 812 has 1 min left; the plan needs 2 min; get one with salloc --nodes=2 --gres=gpu:8 --exclusive --time=2", nil},
-		{"little time", "41:00", "2000000", "", []string{"allocation 812 has 41m0s left; the plan's time limit is 1h30m0s, so the run may be ended before it is done"}},
-		{"little memory", "UNLIMITED", "4096", "", []string{`allocation 812 has 4096 MB a node, but gpu-01 has 2000000 MB; ask for all of it with memory: "0" in the site's slurm section`}},
+		{"fits", "1:29:00", "2000000", "8", "", nil},
+		{"no time to stop", "1:00", "2000000", "8", "allocation 812 has 1 min left; the plan needs at least 2 min; get one with salloc --nodes=2 --gres=gpu:8 --exclusive --time=90", nil},
+		{"no GPUs", "1:29:00", "2000000", "0", "allocation 812 has 0 GPUs a node; the plan needs 8 GPUs a node; get one with salloc --nodes=2 --gres=gpu:8 --exclusive --time=90", nil},
+		{"little time", "41:00", "2000000", "8", "", []string{"allocation 812 has 41m0s left; the plan's time limit is 1h30m0s, so the run may be ended before it is done"}},
+		{"little memory", "UNLIMITED", "4096", "8", "", []string{`allocation 812 has 4096 MB a node, but gpu-01 has 2000000 MB; ask for all of it with memory: "0" in the site's slurm section`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -33,7 +34,7 @@ func TestAllocationsThatDoNotFit(t *testing.T) {
 				{Program: "squeue", Args: []string{"--noheader", "--states=all", "--jobs=812", jobFields},
 					Stdout: line("812", "RUNNING", "None", "x", "main", "gpu-[01-02]", "2", tt.left, "/x", "x", "x")},
 				{Program: "scontrol", Args: []string{"--details", "show", "job", "812"},
-					Stdout: "JobId=812 JobName=x\n   Nodes=gpu-[01-02] CPU_IDs=0-7 Mem=" + tt.memory + " GRES=gpu:8(IDX:0-7)\n"},
+					Stdout: "JobId=812 JobName=x\n   Nodes=gpu-[01-02] CPU_IDs=0-7 Mem=" + tt.memory + " GRES=gpu:" + tt.gpus + "(IDX:)\n"},
 			}
 			if tt.err == "" {
 				calls = append(calls, slurmtest.Call{Program: "sinfo", Args: []string{"--Node", "--noheader", "--partition=main", "--format=%N\x1f%T\x1f%m\x1f%c\x1f%G\x1f%R\x1f%E"},

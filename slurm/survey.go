@@ -20,6 +20,8 @@ type Ask struct {
 	GPUsPerNode int      // 0: none are asked for
 	Requested   []string // nodes that the job names; empty: any
 	Excluded    []string
+	// Reasons say of excluded nodes why they are; a node may be missing.
+	Reasons map[string]string
 	// Machine is the architecture of the programs that the nodes will run, in
 	// the words of uname -m.
 	Machine string
@@ -73,7 +75,7 @@ func (c *Client) Survey(ctx context.Context, a Ask) (Survey, error) {
 	if err != nil {
 		return Survey{}, err
 	}
-	s.working(a, may)
+	s.working(a, may, nodes)
 	return s, c.surveyMachines(ctx, a, may, &s)
 }
 
@@ -105,7 +107,7 @@ func (s *Survey) names(a Ask, nodes []Node) (kept []string, err error) {
 	s.Warnings = append(s.Warnings, warnings...)
 	for _, n := range a.Requested {
 		if slices.Contains(kept, n) {
-			return nil, fmt.Errorf("check node names: %s is asked for and excluded", n)
+			return nil, fmt.Errorf("check node names: %s is asked for and excluded%s", n, bracketed(a.Reasons[n]))
 		}
 	}
 	if len(a.Requested) > a.Nodes {
@@ -133,12 +135,45 @@ func (a Ask) candidates(nodes []Node) ([]Node, error) {
 		}
 	}
 	if a.Partition != "" && len(there) > 0 && !there[a.Partition] {
-		return nil, fmt.Errorf("there is no partition %s; this cluster has %s: set slurm.partition of the site, or of the recipe", a.Partition, strings.Join(slices.Sorted(maps.Keys(there)), ", "))
+		return nil, fmt.Errorf("there is no partition %s; this cluster has %s: correct slurm.partition in the site file", a.Partition, strings.Join(slices.Sorted(maps.Keys(there)), ", "))
 	}
 	if len(may) < a.Nodes {
-		return nil, fmt.Errorf("the job needs %s; %s has %s that may be used", plural(a.Nodes, "node"), a.where(), cmp.Or(hostlist.Compress(nodeNames(may)), "none"))
+		return nil, fmt.Errorf("the job needs %s; %s has %s that may be used%s", plural(a.Nodes, "node"), a.where(), cmp.Or(hostlist.Compress(nodeNames(may)), "none"), a.taken(nodes))
 	}
 	return may, nil
+}
+
+// taken says which nodes the exclusions take away from the job, and why; empty:
+// none.
+func (a Ask) taken(nodes []Node) string {
+	var order []string
+	names := map[string][]string{}
+	for _, n := range nodes {
+		if !slices.Contains(a.Excluded, n.Name) || a.Partition != "" && !slices.Contains(n.Partitions, a.Partition) {
+			continue
+		}
+		why := a.Reasons[n.Name]
+		if names[why] == nil {
+			order = append(order, why)
+		}
+		names[why] = append(names[why], n.Name)
+	}
+	if len(order) == 0 {
+		return ""
+	}
+	parts := make([]string, len(order))
+	for i, why := range order {
+		parts[i] = hostlist.Compress(names[why]) + bracketed(why)
+	}
+	return "; the site excludes " + strings.Join(parts, ", ")
+}
+
+// bracketed puts a reason behind what it is of.
+func bracketed(why string) string {
+	if why == "" {
+		return ""
+	}
+	return " (" + plain(why) + ")"
 }
 
 func (a Ask) where() string {
@@ -149,7 +184,7 @@ func (a Ask) where() string {
 }
 
 // working compares the nodes that can run a job with those that the job needs.
-func (s *Survey) working(a Ask, may []Node) {
+func (s *Survey) working(a Ask, may, nodes []Node) {
 	may = slices.Clone(may)
 	works := 0
 	for i, n := range may {
@@ -168,7 +203,7 @@ func (s *Survey) working(a Ask, may []Node) {
 		s.Broken = broken
 		return
 	}
-	s.Waits = fmt.Sprintf("the job needs %s, but of those that it may use only %d can run one; it waits until that changes: %s", plural(a.Nodes, "node"), works, strings.Join(broken, "; "))
+	s.Waits = fmt.Sprintf("the job needs %s, but of those that it may use only %d can run one; it waits until that changes: %s%s", plural(a.Nodes, "node"), works, strings.Join(broken, "; "), a.taken(nodes))
 }
 
 // surveyMachines compares the nodes' architecture with that of the programs.
@@ -195,7 +230,7 @@ func (c *Client) surveyMachines(ctx context.Context, a Ask, may []Node, s *Surve
 	if len(may)-len(other) < a.Nodes {
 		return fmt.Errorf("this program is built for %s, and %s of %s would run it on %s; submit with a build for %s", a.Machine, who, a.where(), arch, arch)
 	}
-	s.warn("this program is built for %s and does not run on %s, which the job may get and whose architecture is %s; exclude them in the site, or set slurm.constraint", a.Machine, who, arch)
+	s.warn("this program is built for %s and does not run on %s, which the job may get and whose architecture is %s; exclude them in the site file, or set slurm.constraint there", a.Machine, who, arch)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package slurm_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,7 +64,20 @@ func TestSurvey(t *testing.T) {
 		{"more than there are", ask(func(a *slurm.Ask) { a.Partition, a.Nodes = "debug", 2 }),
 			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0)}, slurm.Survey{}, "the job needs 2 nodes; partition debug has gpu-01 that may be used"},
 		{"a partition that is not there", ask(func(a *slurm.Ask) { a.Partition = "gpu" }),
-			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0)}, slurm.Survey{}, "there is no partition gpu; this cluster has compute, debug: set slurm.partition of the site, or of the recipe"},
+			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0)}, slurm.Survey{}, "there is no partition gpu; this cluster has compute, debug: correct slurm.partition in the site file"},
+		{"the exclusions leave too few", ask(func(a *slurm.Ask) {
+			a.Nodes, a.Excluded = 3, []string{"gpu-07", "gpu-02", "gpu-03", "gpu-04", "gpu-05", "gpu-06"}
+			a.Reasons = map[string]string{"gpu-02": "bad fans", "gpu-03": "bad fans", "gpu-04": "bad fans", "gpu-06": "lent out"}
+		}),
+			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0)}, slurm.Survey{},
+			"the job needs 3 nodes; partition compute has gpu-[01,08] that may be used; the site excludes gpu-[02-04] (bad fans), gpu-[05,07], gpu-06 (lent out)"},
+		{"exclusions in another partition take nothing", ask(func(a *slurm.Ask) { a.Partition, a.Nodes, a.Excluded = "debug", 2, []string{"gpu-02"} }),
+			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0)}, slurm.Survey{}, "the job needs 2 nodes; partition debug has gpu-01 that may be used"},
+		{"the exclusions leave too few that work", ask(func(a *slurm.Ask) {
+			a.Excluded, a.Reasons = []string{"gpu-02"}, map[string]string{"gpu-02": "bad fans"}
+		}),
+			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0), same}, slurm.Survey{Excluded: []string{"gpu-02"}, Waits: "the job needs 2 nodes, but of those that it may use only 1 can run one; it waits until that changes: " +
+				"2 of 7 nodes (gpu-[03-04]): inval: " + low + "; " + strings.ReplaceAll(rest, "of 8", "of 7") + "; the site excludes gpu-02 (bad fans)"}, ""},
 		{"excluded nodes that are not there", ask(func(a *slurm.Ask) { a.Excluded = []string{"gpu-08", "gpu-99", "gpu-03"} }),
 			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0), same}, slurm.Survey{Excluded: []string{"gpu-08", "gpu-03"},
 				Warnings: []string{"excluded node gpu-99 is not known to the cluster; left out"},
@@ -71,8 +85,10 @@ func TestSurvey(t *testing.T) {
 					"1 of 6 nodes (gpu-06): does not answer", "1 of 6 nodes (gpu-07): does not answer: Not responding"}}, ""},
 		{"requested nodes that are not there", ask(func(a *slurm.Ask) { a.Requested = []string{"gpu-01", "gpu-99", "gpu-1"} }),
 			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0)}, slurm.Survey{}, "check node names: the cluster has no gpu-99, gpu-1; it has gpu-[01-08]"},
-		{"requested and excluded", ask(func(a *slurm.Ask) { a.Requested, a.Excluded = []string{"gpu-01"}, []string{"gpu-01"} }),
-			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0)}, slurm.Survey{}, "check node names: gpu-01 is asked for and excluded"},
+		{"requested and excluded", ask(func(a *slurm.Ask) {
+			a.Requested, a.Excluded, a.Reasons = []string{"gpu-01"}, []string{"gpu-01"}, map[string]string{"gpu-01": "bad fans"}
+		}),
+			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0)}, slurm.Survey{}, "check node names: gpu-01 is asked for and excluded (bad fans)"},
 		{"requested in another partition", ask(func(a *slurm.Ask) { a.Partition, a.Requested = "debug", []string{"gpu-02"} }),
 			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0)}, slurm.Survey{}, "check node names: gpu-02 is asked for, but is not in partition debug"},
 		{"more requested than the job has", ask(func(a *slurm.Ask) { a.Requested = []string{"gpu-01", "gpu-02", "gpu-03"} }),
@@ -86,7 +102,7 @@ func TestSurvey(t *testing.T) {
 		{"another architecture that it need not get", ask(func(a *slurm.Ask) { a.Nodes, a.Excluded = 1, all[2:] }),
 			[]slurmtest.Call{real, sinfo(partlyBroken(), "", 0), showNode(machines("aarch64", all[1:]...)+machines("x86_64", "gpu-01"), 0)},
 			slurm.Survey{Excluded: all[2:], Warnings: []string{
-				"this program is built for x86_64 and does not run on gpu-02, which the job may get and whose architecture is aarch64; exclude them in the site, or set slurm.constraint",
+				"this program is built for x86_64 and does not run on gpu-02, which the job may get and whose architecture is aarch64; exclude them in the site file, or set slurm.constraint there",
 			}}, ""},
 		{"a scheduler that looks like Slurm, of which nothing else can be asked", compute,
 			[]slurmtest.Call{sbatchVersion("spur 0.11.0\n", 0), sinfo("", "error: unknown option\n", 1)}, slurm.Survey{Warnings: []string{

@@ -113,7 +113,16 @@ func (a *app) survey(ctx context.Context, client *slurm.Client, p *prepare.Prepa
 	}
 	ask := slurm.Ask{
 		Partition: job.Partition, Reservation: job.Reservation, Nodes: job.Nodes,
-		Requested: requested, Excluded: excluded, Machine: slurm.Machine(runtime.GOARCH),
+		Requested: requested, Excluded: excluded, Reasons: map[string]string{}, Machine: slurm.Machine(runtime.GOARCH),
+	}
+	for _, e := range p.Plan.Exclude {
+		nodes, err := hostlist.Expand(e.Nodes)
+		if err != nil {
+			return orchestrator.WithCode(orchestrator.ExitConfig, fmt.Errorf("read exclusions: %w", err))
+		}
+		for _, n := range nodes {
+			ask.Reasons[n] = e.Reason
+		}
 	}
 	if job.GPURequest != "none" {
 		ask.GPUsPerNode = job.GPUsPerNode

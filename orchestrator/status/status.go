@@ -25,6 +25,9 @@ const (
 	// Dead: nobody leads the run any more, and it has no result: its job has ended,
 	// or its controller's process. Only who can ask for that knows.
 	Dead State = "dead"
+	// Cancelled: the run's job was cancelled before a controller took it. Who can
+	// ask the scheduler knows.
+	Cancelled State = "cancelled"
 )
 
 // silentAfter is how long a controller that is there never is silent.
@@ -35,6 +38,8 @@ type Summary struct {
 	Run   string `json:"run,omitempty"`
 	State State  `json:"state"`
 	Job   string `json:"job,omitempty"` // scheduler's job id
+	// Controller says which process on which host took the run.
+	Controller string `json:"controller,omitempty"`
 	// Stage is the stage that runs and Waiting what it waits for.
 	Stage    string        `json:"stage,omitempty"`
 	InStage  time.Duration `json:"-"` // in_stage_seconds
@@ -64,7 +69,7 @@ type Summary struct {
 // Stage is one stage that has begun.
 type Stage struct {
 	Name    string  `json:"name"`
-	Status  string  `json:"status"` // running, ok, failed, skipped, cancelled
+	Status  string  `json:"status"` // running, ok, failed, skipped, cancelled, unknown
 	Seconds float64 `json:"seconds"`
 	Note    string  `json:"note,omitempty"`
 }
@@ -81,8 +86,9 @@ type Node struct {
 type Process struct {
 	ID       string        `json:"id"`
 	Node     string        `json:"node"`
-	State    string        `json:"state"` // created, running, ready, exited, gone
-	Since    time.Duration `json:"-"`     // in this state; since_seconds
+	State    string        `json:"state"`         // created, running, ready, exited, gone, unknown
+	Was      string        `json:"was,omitempty"` // last state that was heard of, when State is unknown
+	Since    time.Duration `json:"-"`             // in this state, or in Was; since_seconds
 	Log      string        `json:"log,omitempty"`
 	LogBytes int64         `json:"log_bytes,omitempty"`
 	RSSBytes int64         `json:"rss_bytes,omitempty"`

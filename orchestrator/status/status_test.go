@@ -88,6 +88,44 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// TestLastKnown: whenever a run that nobody leads is looked at, what is said of it is
+// what its last event left.
+func TestLastKnown(t *testing.T) {
+	t.Parallel()
+	log := append(story(),
+		at(10, events.Event{Kind: events.ProcessStarted, Process: "router", Node: "gpu-01", Detail: map[string]any{"log": "r"}}),
+		at(12, events.Event{Kind: events.ProcessReady, Process: "router", Node: "gpu-01"}),
+		at(13, events.Event{Kind: events.ProcessCreated, Process: "client.c1", Node: "gpu-01"}),
+		at(14, events.Event{Kind: events.ProcessExited, Process: "client.c1", Node: "gpu-01", Msg: "client.c1 on gpu-01 exited with code 0"}),
+		at(20, events.Event{Kind: events.Alive}),
+	)
+	for _, sec := range []int{20, 25, 120, 86400} {
+		now := start.Add(time.Duration(sec) * time.Second)
+		s := Of(log, nil, now)
+		s.LastKnown(now)
+		if s.Elapsed != 20*time.Second || s.InStage != 17*time.Second || s.LastSeen != start.Add(20*time.Second) {
+			t.Errorf("after %d s: elapsed %s, in the stage %s, last seen %s", sec, s.Elapsed, s.InStage, s.LastSeen)
+		}
+		if diff := cmp.Diff(Stage{Name: "workers", Status: "unknown", Seconds: 17}, s.Stages[2]); diff != "" || s.Stages[0].Status != "ok" {
+			t.Errorf("after %d s: stages (-want +got):\n%s", sec, diff)
+		}
+		want := []Process{
+			{ID: "prefill-0.0", Node: "gpu-01", State: "unknown", Was: "running", Since: 16 * time.Second,
+				Log: "logs/prefill-0.0.gpu-01.log", LogBytes: 1200, RSSBytes: 5e9, LastLine: "loading shard 7"},
+			{ID: "router", Node: "gpu-01", State: "unknown", Was: "ready", Since: 8 * time.Second, Log: "r"},
+			{ID: "client.c1", Node: "gpu-01", State: "exited", Since: 6 * time.Second, Exit: "exited with code 0"},
+		}
+		if diff := cmp.Diff(want, s.Processes); diff != "" {
+			t.Errorf("after %d s: processes (-want +got):\n%s", sec, diff)
+		}
+	}
+	never := Of(nil, nil, start)
+	never.LastKnown(start)
+	if diff := cmp.Diff(Summary{State: Waiting}, never); diff != "" {
+		t.Errorf("without a log (-want +got):\n%s", diff)
+	}
+}
+
 func TestProcessesNeverGoBack(t *testing.T) {
 	t.Parallel()
 	log := []events.Event{

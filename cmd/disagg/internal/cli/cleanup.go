@@ -107,7 +107,7 @@ func (a *app) toClean(ctx context.Context, f *cleanupFlags, args []string) (clea
 		if err != nil {
 			return t, err
 		}
-		sum, _, err := a.summary(dir)
+		sum, _, err := a.summary(dir, a.Now())
 		if err != nil {
 			return t, err
 		}

@@ -25,11 +25,15 @@ func newStatus(a *app) *cobra.Command {
 		Use:   "status [RUN]",
 		Short: "Say how a run is going, or how it ended and why",
 		Long: `Show the stages, nodes and processes of a run, what it waits for, and, when it
-fails, the cause and what to do. RUN is a path, an id, a prefix that only one id
-has, or "latest" (the default). --all lists every run in one line each.
+fails, the cause and what to do. Of a run that has ended its result is shown;
+--output json has its stages, nodes and processes too. RUN is a path, an id, a
+prefix that only one id has, or "latest" (the default). --all lists every run in
+one line each.
 
-The answer comes from the run's own event log. The exit code is 0 for a run that
-goes on or went well, the run's own when it failed.`,
+The answer comes from the run's own event log, and for a run without a result from
+the scheduler too. Of a run that nobody leads any more it is what was known when it
+was last heard of. The exit code is 0 for a run that goes on or went well, the run's
+own when it failed.`,
 		Args:              atMostOneRun,
 		ValidArgsFunction: f.complete(a),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,15 +47,9 @@ goes on or went well, the run's own when it failed.`,
 			if err != nil {
 				return err
 			}
-			sum, res, err := a.summary(dir)
+			sum, res, err := a.look(cmd.Context(), dir)
 			if err != nil {
 				return err
-			}
-			var code orchestrator.ExitCode
-			if res == nil {
-				if code, err = a.fate(cmd.Context(), dir, &sum); err != nil {
-					return err
-				}
 			}
 			if a.json() {
 				err = a.printJSON(sum)
@@ -67,9 +65,9 @@ goes on or went well, the run's own when it failed.`,
 				return exitCode(*sum.ExitCode)
 			}
 			if sum.State == status.Silent {
-				code = orchestrator.ExitInternal
+				return exitWith(orchestrator.ExitInternal)
 			}
-			return exitWith(code)
+			return nil
 		},
 	}
 	f.flags(cmd)
@@ -77,8 +75,26 @@ goes on or went well, the run's own when it failed.`,
 	return cmd
 }
 
+// look reads one run's log and result, and asks what became of it when there is no
+// result.
+func (a *app) look(ctx context.Context, dir *rundir.Dir) (status.Summary, *result.Result, error) {
+	now := a.Now()
+	sum, res, err := a.summary(dir, now)
+	if err != nil || res != nil {
+		return sum, res, err
+	}
+	if err := a.fate(ctx, dir, &sum); err != nil {
+		return sum, nil, err
+	}
+	switch sum.State {
+	case status.Dead, status.Cancelled, status.Silent:
+		sum.LastKnown(now)
+	}
+	return sum, nil, nil
+}
+
 // summary reads one run's log and result.
-func (a *app) summary(dir *rundir.Dir) (status.Summary, *result.Result, error) {
+func (a *app) summary(dir *rundir.Dir, now time.Time) (status.Summary, *result.Result, error) {
 	log, err := events.ReadAll(dir.Join(rundir.EventsFile))
 	if err != nil {
 		return status.Summary{}, nil, err
@@ -87,19 +103,24 @@ func (a *app) summary(dir *rundir.Dir) (status.Summary, *result.Result, error) {
 	if err != nil {
 		return status.Summary{}, nil, err
 	}
-	sum := status.Of(log.Events, res, a.Now())
+	sum := status.Of(log.Events, res, now)
 	sum.Run = dir.ID()
+	// A claim that is just being written cannot be read yet.
+	if claim, err := dir.Claimed(); err == nil && claim != nil {
+		sum.Controller = fmt.Sprintf("process %d on %s", claim.PID, claim.Host)
+	}
 	return sum, res, nil
 }
 
 // fate looks what becomes of a run that has no result: the log does not say that
-// nobody will go on with it. The code is that of a run that has ended without one.
-func (a *app) fate(ctx context.Context, dir *rundir.Dir, sum *status.Summary) (orchestrator.ExitCode, error) {
+// nobody will go on with it. One that has ended without a result gets the outcome
+// and the exit code that wait ends with.
+func (a *app) fate(ctx context.Context, dir *rundir.Dir, sum *status.Summary) error {
 	sub, err := readSubmission(dir)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	gone, code := "", orchestrator.ExitInternal
+	gone, code, state := "", orchestrator.ExitInternal, status.Dead
 	switch {
 	case sub == nil && sum.State != status.Waiting && goneHere(dir):
 		gone = "its controller is gone"
@@ -108,23 +129,37 @@ func (a *app) fate(ctx context.Context, dir *rundir.Dir, sum *status.Summary) (o
 		j := client.Job(ctx, sub.JobID)
 		if j.Ended() {
 			gone, code = jobEnd(j), endCode(j)
+			if sum.State == status.Waiting && j.State == slurm.Cancelled {
+				state = status.Cancelled
+			}
 		} else if sum.State == status.Waiting {
 			sum.Waiting = pending(ctx, client, j)
 		}
 	}
 	if gone == "" {
-		return 0, nil
+		return nil
 	}
 	// It may have written its last word meanwhile.
 	if res, err := result.Read(dir.Join(rundir.ResultFile)); err != nil || res != nil {
-		return 0, err
+		return err
+	}
+	outcome := result.Failed
+	if code == orchestrator.ExitTerminated {
+		outcome = result.Cancelled
+	}
+	// What it wrote when it began to end the run is the next best.
+	if res, err := result.Read(dir.Join(rundir.InterimFile)); err != nil {
+		return err
+	} else if res != nil {
+		outcome, code = res.Outcome, orchestrator.ExitCode(res.ExitCode)
 	}
 	what := "there is no result, and " + gone + afterwards(dir, sum.State == status.Waiting)
 	if sum.Trouble != "" {
 		what = sum.Trouble + "; " + what
 	}
-	sum.State, sum.Waiting, sum.Trouble = status.Dead, "", what
-	return code, nil
+	exit := int(code)
+	sum.State, sum.Waiting, sum.Trouble, sum.Outcome, sum.ExitCode = state, "", what, outcome, &exit
+	return nil
 }
 
 // afterwards is what is left to do about a run that nobody leads any more.
@@ -159,17 +194,28 @@ func writeSummary(out io.Writer, dir *rundir.Dir, s status.Summary) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(w, "run\t%s\n", s.Run)
 	fmt.Fprintf(w, "state\t%s\n", s.State)
+	if s.ExitCode != nil {
+		fmt.Fprintf(w, "outcome\t%s (%s, exit code %d)\n", s.Outcome, orchestrator.ExitCode(*s.ExitCode), *s.ExitCode)
+	}
 	if s.Job != "" {
 		fmt.Fprintf(w, "job\t%s\n", s.Job)
 	}
+	if s.Controller != "" {
+		fmt.Fprintf(w, "controller\t%s\n", s.Controller)
+	}
+	led := s.State == status.Running || s.State == status.Ending
 	if s.Stage != "" {
-		fmt.Fprintf(w, "stage\t%s for %s\n", s.Stage, s.InStage.Round(time.Second))
+		fmt.Fprintf(w, "stage\t%s for %s%s\n", s.Stage, s.InStage.Round(time.Second), unless(led, " when last heard"))
 	}
 	if s.Waiting != "" {
 		fmt.Fprintf(w, "waits for\t%s\n", s.Waiting)
 	}
-	if s.Elapsed > 0 {
+	switch {
+	case s.Started.IsZero():
+	case led:
 		fmt.Fprintf(w, "since\t%s, last heard %s\n", s.Elapsed.Round(time.Second), s.LastSeen.Local().Format(time.TimeOnly))
+	default:
+		fmt.Fprintf(w, "last heard\t%s, %s after it began\n", s.LastSeen.Local().Format(time.DateTime), s.Elapsed.Round(time.Second))
 	}
 	if s.Trouble != "" {
 		fmt.Fprintf(w, "trouble\t%s\n", s.Trouble)
@@ -193,10 +239,21 @@ func writeSummary(out io.Writer, dir *rundir.Dir, s status.Summary) error {
 			fmt.Fprintf(w, "%s\t%s\t%.1f\t%s\n", st.Name, st.Status, st.Seconds, st.Note)
 		}
 	}
+	if len(s.Nodes) > 0 {
+		fmt.Fprintln(w, "\nNODE\tADDRESS\tNOTE")
+		for _, n := range s.Nodes {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", n.Name, n.Addr, cut(n.Lost, 100))
+		}
+	}
 	if len(s.Processes) > 0 {
-		fmt.Fprintln(w, "\nPROCESS\tNODE\tSTATE\tSINCE\tLAST LINE")
+		fmt.Fprintf(w, "\nPROCESS\tNODE\tSTATE\t%sLAST LINE\n", unless(!led, "SINCE\t"))
 		for _, p := range s.Processes {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.ID, p.Node, p.State, p.Since.Round(time.Second), cut(cmp.Or(p.Exit, p.LastLine), 100))
+			state := p.State
+			if p.Was != "" {
+				state += ", was " + p.Was
+			}
+			// Of a run that nobody leads no time goes on.
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s%s\n", p.ID, p.Node, state, unless(!led, p.Since.Round(time.Second).String()+"\t"), cut(cmp.Or(p.Exit, p.LastLine), 100))
 		}
 	}
 	if len(s.Points) > 0 {
@@ -206,6 +263,14 @@ func writeSummary(out io.Writer, dir *rundir.Dir, s status.Summary) error {
 		}
 	}
 	return w.Flush()
+}
+
+// unless is text, or nothing where not applies.
+func unless(not bool, text string) string {
+	if not {
+		return ""
+	}
+	return text
 }
 
 // restartLine says in one line that a worker was started again, why, and what came
@@ -238,10 +303,7 @@ func (a *app) listRuns(ctx context.Context, f finder) error {
 	}
 	list := []status.Summary{}
 	for _, d := range dirs {
-		s, res, err := a.summary(d)
-		if err == nil && res == nil {
-			_, err = a.fate(ctx, d, &s)
-		}
+		s, _, err := a.look(ctx, d)
 		if err != nil {
 			return err
 		}

@@ -87,7 +87,7 @@ func (a *app) await(ctx context.Context, dir *rundir.Dir, follow bool) error {
 				if endedAt.IsZero() {
 					endedAt = a.Now()
 				} else if a.Now().Sub(endedAt) > graceAfter {
-					return w.brokenOff(job)
+					return w.brokenOff(func() error { return w.noResult(job) })
 				}
 			}
 		}
@@ -96,7 +96,9 @@ func (a *app) await(ctx context.Context, dir *rundir.Dir, follow bool) error {
 				return err
 			}
 			if res == nil { // it had no time for a last word
-				return orchestrator.WithCode(orchestrator.ExitInternal, fmt.Errorf("run %s has no result, and its controller is gone. `disagg cleanup %s` looks for what it left", dir.ID(), dir.Path()))
+				return w.brokenOff(func() error {
+					return orchestrator.WithCode(orchestrator.ExitInternal, fmt.Errorf("run %s has no result, and its controller is gone. `disagg cleanup %s` looks for what it left", dir.ID(), dir.Path()))
+				})
 			}
 			continue
 		}
@@ -182,15 +184,16 @@ func (w *waiter) unseen(j slurm.Job) string {
 	return fmt.Sprintf("its log %s is not here: Slurm writes it on node %s, where runs_dir of the site must be the same directory", w.dir.Join(render.ErrorName), j.Nodes[0])
 }
 
-// brokenOff is the end of a job whose controller never wrote the last word. What
-// it wrote when it began to end the run is the next best.
-func (w *waiter) brokenOff(j slurm.Job) error {
+// brokenOff is the end of a run whose controller never wrote the last word. What
+// it wrote when it began to end the run is the next best, and else there is only
+// what none says.
+func (w *waiter) brokenOff(none func() error) error {
 	res, err := result.Read(w.dir.Join(rundir.InterimFile))
 	if err != nil {
 		return err
 	}
 	if res == nil {
-		return w.noResult(j)
+		return none()
 	}
 	if err := w.a.printResult(w.dir, res); err != nil {
 		return err

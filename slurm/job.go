@@ -100,6 +100,23 @@ func (j Job) Ending() (ending, node bool) {
 // ExitCode is a job's exit code and the signal that ended it, if any.
 type ExitCode struct{ Code, Signal int }
 
+// NotStarted says why the batch script was never started; empty: it was, or that
+// is not known. slurmstepd reports an error of its own in the place of a wait
+// status, and the low bits of its number then pass for a signal: 53 is what is left
+// of 4021, ESLURMD_IO_ERROR. Nobody sends these signals.
+func (e ExitCode) NotStarted() string {
+	switch {
+	case e.Code != 0:
+	case e.Signal == 4014&0x7f: // ESLURMD_SETUP_ENVIRONMENT_ERROR
+		return "Slurm could not set up its environment"
+	case e.Signal == 4020&0x7f: // ESLURMD_EXECVE_FAILED
+		return "Slurm could not execute its script"
+	case e.Signal == 4021&0x7f:
+		return "Slurm could not open its log files; runs_dir of the site must be a directory that all nodes share and that you can write to there"
+	}
+	return ""
+}
+
 // parseExitCode reads "3:0".
 func parseExitCode(s string) *ExitCode {
 	code, sig, ok := strings.Cut(s, ":")

@@ -244,3 +244,17 @@ func TestEnding(t *testing.T) {
 		t.Error("an unknown job is ending")
 	}
 }
+
+func TestExitOfAScriptThatWasNeverStarted(t *testing.T) {
+	t.Parallel()
+	for e, want := range map[slurm.ExitCode]string{
+		{Signal: 46}: "Slurm could not set up its environment",
+		{Signal: 52}: "Slurm could not execute its script",
+		{Signal: 53}: "Slurm could not open its log files; runs_dir of the site must be a directory that all nodes share and that you can write to there",
+		{Signal: 9}:  "", {Code: 53}: "", {Code: 1, Signal: 53}: "", {}: "",
+	} {
+		if got := e.NotStarted(); got != want {
+			t.Errorf("%+v: %q, want %q", e, got, want)
+		}
+	}
+}

@@ -84,7 +84,11 @@ func (a *app) signal(ctx context.Context, dir *rundir.Dir, now bool) error {
 	}
 	client := a.slurm()
 	if j := client.Job(ctx, sub.JobID); j.Ended() {
-		_, err := fmt.Fprintf(a.Out, "run %s: %s\n", dir.ID(), jobEnd(j))
+		claim, err := dir.Claimed()
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.Out, "run %s: %s%s\n", dir.ID(), jobEnd(j), afterwards(dir, claim == nil))
 		return errors.Join(err, dir.RemoveSecrets())
 	}
 	req := slurm.CancelRequest{Signal: "TERM", Batch: true}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -211,7 +212,7 @@ func (w *waiter) noResult(j slurm.Job) error {
 	for _, l := range out {
 		err = fmt.Errorf("%w\n  | %s", err, l)
 	}
-	if !w.logged() && len(j.Nodes) > 0 {
+	if !w.logged() && len(j.Nodes) > 0 && (j.Exit == nil || j.Exit.NotStarted() == "") {
 		err = fmt.Errorf("%w\n%s", err, w.unseen(j))
 	}
 	claim, cerr := w.dir.Claimed()
@@ -237,7 +238,7 @@ func jobEnd(j slurm.Job) string {
 		why := slurm.Explain(j, nil)
 		if j.Exit != nil && j.Exit.Signal != 0 {
 			// Slurm then also speaks of a failed launch.
-			why = fmt.Sprintf("its controller was killed by signal %d", j.Exit.Signal)
+			why = cmp.Or(j.Exit.NotStarted(), fmt.Sprintf("its controller was killed by signal %d", j.Exit.Signal))
 		}
 		if why != "" {
 			how += " (" + why + ")"

@@ -23,15 +23,20 @@ func TestWaitForARunWhoseLogIsElsewhere(t *testing.T) {
 		name  string
 		state []string // what squeue says, one after the other
 		log   string   // of the controller; empty: there is none
+		exit  string   // of the job, as Slurm writes it
 		want  []string
 		not   string
 	}{
-		{"dead without a log", []string{"RUNNING", "FAILED"}, "", []string{"its job 7 ended: FAILED (ended with an exit code other than 0 (NonZeroExitCode))", "is not here: Slurm writes it on node gpu-04, where runs_dir"}, "runs, but"},
-		{"runs without a log", []string{"RUNNING", "RUNNING", "RUNNING", "FAILED"}, "", []string{"job 7 runs, but its log ", "is not here: Slurm writes it on node gpu-04"}, "waits"},
-		{"waits without a reason yet", []string{"PENDING", "FAILED"}, "", []string{"job 7 waits\n"}, "waits:"},
-		{"a controller that is silent", append(slices.Repeat([]string{"RUNNING"}, 9), "FAILED"), "started\n", []string{"job 7 runs, but its controller has said nothing for 2m0s", "disagg cancel --now "}, "is not here"},
-		{"dead with a log", []string{"RUNNING", "FAILED"}, "bash: bin/disagg: cannot execute binary file: Exec format error\n", []string{"its job 7 ended: FAILED", "  | bash: bin/disagg: cannot execute binary file: Exec format error"}, "is not here"},
-		{"dead of a crash", []string{"RUNNING", "FAILED"}, "warning: x\npanic: runtime error: index out of range [3]\n\ngoroutine 1 [running]:\n" + strings.Repeat("main.f()\n", 500) + "rflags 0x246\n",
+		{"dead without a log", []string{"RUNNING", "FAILED"}, "", "1:0", []string{"its job 7 ended: FAILED (ended with an exit code other than 0 (NonZeroExitCode))", "is not here: Slurm writes it on node gpu-04, where runs_dir"}, "runs, but"},
+		{"runs without a log", []string{"RUNNING", "RUNNING", "RUNNING", "FAILED"}, "", "1:0", []string{"job 7 runs, but its log ", "is not here: Slurm writes it on node gpu-04"}, "waits"},
+		{"waits without a reason yet", []string{"PENDING", "FAILED"}, "", "1:0", []string{"job 7 waits\n"}, "waits:"},
+		{"a controller that is silent", append(slices.Repeat([]string{"RUNNING"}, 9), "FAILED"), "started\n", "1:0", []string{"job 7 runs, but its controller has said nothing for 2m0s", "disagg cancel --now "}, "is not here"},
+		{"killed", []string{"RUNNING", "FAILED"}, "started\n", "0:9", []string{"its job 7 ended: FAILED (its controller was killed by signal 9)"}, "runs_dir"},
+		{"its log could not be opened", []string{"RUNNING", "FAILED"}, "", "0:53", []string{"its job 7 ended: FAILED (Slurm could not open its log files; runs_dir of the site must be a directory that all nodes share", "; nothing of it was ever started"}, "signal"},
+		{"its log could not be opened, so it is not there", []string{"RUNNING", "FAILED"}, "", "0:53", nil, "is not here"},
+		{"its script could not be executed", []string{"RUNNING", "FAILED"}, "", "0:52", []string{"its job 7 ended: FAILED (Slurm could not execute its script)"}, "signal"},
+		{"dead with a log", []string{"RUNNING", "FAILED"}, "bash: bin/disagg: cannot execute binary file: Exec format error\n", "1:0", []string{"its job 7 ended: FAILED", "  | bash: bin/disagg: cannot execute binary file: Exec format error"}, "is not here"},
+		{"dead of a crash", []string{"RUNNING", "FAILED"}, "warning: x\npanic: runtime error: index out of range [3]\n\ngoroutine 1 [running]:\n" + strings.Repeat("main.f()\n", 500) + "rflags 0x246\n", "1:0",
 			[]string{"  | panic: runtime error: index out of range [3]"}, "rflags"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -50,7 +55,7 @@ func TestWaitForARunWhoseLogIsElsewhere(t *testing.T) {
 					calls[i].Times = -1
 				}
 			}
-			calls = append(calls, slurmtest.Call{Program: "scontrol", Args: []string{"--details", "show", "job", "7"}, Stdout: "JobId=7 ExitCode=1:0\n", Times: -1})
+			calls = append(calls, slurmtest.Call{Program: "scontrol", Args: []string{"--details", "show", "job", "7"}, Stdout: "JobId=7 JobName=x\n   Requeue=0 Restarts=0 ExitCode=" + tt.exit + "\n", Times: -1})
 			fake := slurmtest.New(t, calls...)
 			dir, err := rundir.Create(t.TempDir(), "x", time.Now())
 			if err != nil {

@@ -42,7 +42,7 @@ func (b *Builder) Add(log ...events.Event) {
 func (b *Builder) add(e events.Event) {
 	switch e.Kind {
 	case events.RunStarted:
-		b.sum.Started, b.sum.Job = e.Time, text(e, "job")
+		b.sum.Started, b.sum.Job, b.sum.Given = e.Time, text(e, "job"), list(e, "nodes")
 	case events.StageStarted:
 		b.sum.Stage, b.sum.Waiting, b.stageAt = e.Stage, "", e.Time
 		b.sum.Stages = append(b.sum.Stages, Stage{Name: e.Stage, Status: "running"})
@@ -231,6 +231,23 @@ func (s *Summary) end(res *result.Result) {
 func text(e events.Event, key string) string {
 	s, _ := e.Detail[key].(string)
 	return s
+}
+
+// list is a list of words, read from a file or as it was emitted.
+func list(e events.Event, key string) []string {
+	switch l := e.Detail[key].(type) {
+	case []string:
+		return slices.Clone(l)
+	case []any:
+		var out []string
+		for _, x := range l {
+			if s, ok := x.(string); ok {
+				out = append(out, s)
+			}
+		}
+		return out
+	}
+	return nil
 }
 
 func count(e events.Event, key string) int64 {

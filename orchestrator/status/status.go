@@ -48,7 +48,9 @@ type Summary struct {
 	LastSeen time.Time     `json:"last_seen,omitzero"`
 	Elapsed  time.Duration `json:"-"` // elapsed_seconds
 
-	Stages    []Stage   `json:"stages,omitempty"`
+	Stages []Stage `json:"stages,omitempty"`
+	// Given are the nodes that the controller was to use, whether or not they joined.
+	Given     []string  `json:"given,omitempty"`
 	Nodes     []Node    `json:"nodes,omitempty"`
 	Processes []Process `json:"processes,omitempty"`
 	Points    []Point   `json:"points,omitempty"`

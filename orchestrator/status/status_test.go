@@ -20,7 +20,7 @@ func at(sec int, e events.Event) events.Event {
 // story is a run up to its client.
 func story() []events.Event {
 	return []events.Event{
-		at(0, events.Event{Kind: events.RunStarted, Msg: "run x", Detail: map[string]any{"job": "4711"}}),
+		at(0, events.Event{Kind: events.RunStarted, Msg: "run x", Detail: map[string]any{"job": "4711", "nodes": []any{"gpu-01"}}}),
 		at(0, events.Event{Kind: events.StageStarted, Stage: "agents", Msg: "agents"}),
 		at(1, events.Event{Kind: events.NodeJoined, Stage: "agents", Node: "gpu-01", Msg: "joined", Detail: map[string]any{"host": "gpu-01", "addr": "10.0.0.1"}}),
 		at(2, events.Event{Kind: events.StageDone, Stage: "agents", Msg: "agents done", Detail: map[string]any{"seconds": 2.0}}),
@@ -38,7 +38,7 @@ func story() []events.Event {
 func TestRunningSummary(t *testing.T) {
 	t.Parallel()
 	want := Summary{
-		State: Running, Job: "4711", Stage: "workers", InStage: 12 * time.Second, Waiting: "workers: prefill-0.0 on gpu-01 (connection refused)",
+		State: Running, Job: "4711", Given: []string{"gpu-01"}, Stage: "workers", InStage: 12 * time.Second, Waiting: "workers: prefill-0.0 on gpu-01 (connection refused)",
 		Started: start, LastSeen: start.Add(11 * time.Second), Elapsed: 15 * time.Second,
 		Stages: []Stage{
 			{Name: "agents", Status: "ok", Seconds: 2},

@@ -38,10 +38,10 @@ own runs that nobody leads any more, and list them. With --yes they are removed:
 by the labels, marks and markers of the run, only your own, and never those of a
 run that is still led. Nothing of anybody else is touched.
 
-With RUN its nodes are looked at, by ssh unless it ran on this host; --jobid goes
-through an allocation of yours instead. Without RUN name the nodes; then every run
-of yours counts. The exit code is 9 when something is left, or could not be looked
-for, and when RUN itself is still led: then nothing was cleaned.`,
+With RUN the nodes that it was given are looked at, by ssh unless it ran on this
+host; --jobid goes through an allocation of yours instead. Without RUN name the
+nodes; then every run of yours counts. The exit code is 9 when something is left, or
+could not be looked for, and when RUN itself is still led: then nothing was cleaned.`,
 		Args:              atMostOneRun,
 		ValidArgsFunction: f.complete(a),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -111,14 +111,21 @@ func (a *app) toClean(ctx context.Context, f *cleanupFlags, args []string) (clea
 		if err != nil {
 			return t, err
 		}
+		// A node that could not take part may hold something all the same.
+		t.nodes = sum.Given
 		for _, n := range sum.Nodes {
-			t.nodes = append(t.nodes, n.Name)
+			if !slices.Contains(t.nodes, n.Name) {
+				t.nodes = append(t.nodes, n.Name)
+			}
 		}
 		t.dir, t.run, t.kind, t.binary = dir, dir.ID(), models.LauncherSSH, dir.Join(rundir.BinaryFile)
 		if p.Launcher == models.LauncherLocal {
 			t.kind = models.LauncherLocal
 		}
 		t.ssh, t.step, t.setup.Interface, t.setup.Runtime = p.SSH, p.Slurm.StepOptions, p.Network.Interface, p.Runtime
+		if len(sum.Nodes) < len(t.nodes) {
+			t.setup.Interface = "" // it may be what kept a node away, and no other node needs to reach one that is cleaned
+		}
 	} else {
 		path, _, err := prepare.SiteFile(a.path(f.site), a.getenv)
 		if err != nil {
@@ -165,7 +172,7 @@ func (a *app) placeToClean(ctx context.Context, f *cleanupFlags, t *cleaning) er
 		return usagef("say where to look: a run, --nodes, --jobid or --local")
 	}
 	if len(t.nodes) == 0 {
-		return orchestrator.WithCode(orchestrator.ExitConfig, fmt.Errorf("run %s reached no node; name the nodes to look at with --nodes", t.run))
+		return orchestrator.WithCode(orchestrator.ExitConfig, fmt.Errorf("the log of run %s names no node; name the nodes to look at with --nodes", t.run))
 	}
 	return nil
 }

@@ -110,6 +110,10 @@ func TestNearest(t *testing.T) {
 		{"NCCL_IB_HCAS", []string{"NCCL_IB_HCA"}},
 		{"HUGGINGFACE_TOKEN", []string{"HF_TOKEN"}},
 		{"MY_TEAM_SWITCH", nil},
+		{"NOPE", nil},
+		{"HOEM", []string{"HOME"}},
+		{"HOMEE", []string{"HOME"}},
+		{"HF_TOKN", []string{"HF_TOKEN"}},
 	} {
 		got := known.Nearest(c.name)
 		if len(c.want) > 0 && len(got) > 0 {

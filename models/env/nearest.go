@@ -19,7 +19,8 @@ func (t *Table) Nearest(name string) []string {
 	}
 	var found []match
 	up := strings.ToUpper(name)
-	limit := max(2, len(name)/5)
+	// In a short name two edits make another one.
+	limit := max(min(2, len(name)/3), len(name)/5)
 	for _, v := range t.vars {
 		score := similarity(up, strings.ToUpper(v.Name))
 		for _, c := range v.Confused {

@@ -56,7 +56,8 @@ type app struct {
 	ctx     context.Context
 	output  string // text or json
 	verbose bool
-	here    bool // Dir is the process's own directory
+	typed   string // the command that was given, such as "disagg sweep status"
+	here    bool   // Dir is the process's own directory
 }
 
 func (a *app) json() bool { return a.output == "json" }

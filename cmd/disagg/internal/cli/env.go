@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +42,9 @@ created are shown as "no report".`,
 		ValidArgsFunction: f.complete(a),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := f.find(a, args[:1])
+			if _, ok := errors.AsType[noRunError](err); ok && len(args) == 1 && isVariable(args[0]) {
+				return orchestrator.WithCode(orchestrator.ExitConfig, fmt.Errorf("%q names a variable and no run; name the run first: disagg env %s %s", args[0], rundir.LatestRef, args[0]))
+			}
 			if err != nil {
 				return err
 			}
@@ -76,6 +81,13 @@ created are shown as "no report".`,
 	f.flags(cmd)
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also show what nobody planned: images, login shells, container runtime")
 	return cmd
+}
+
+// isVariable says whether a word is more likely the name of a variable than of a
+// run.
+func isVariable(word string) bool {
+	_, known := env.Lookup(word)
+	return known || regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`).MatchString(word)
 }
 
 // oneVariable keeps the rows of one variable.

@@ -94,7 +94,7 @@ func (a *app) report(err error) orchestrator.ExitCode {
 	}
 	fmt.Fprintf(a.Err, "disagg: %s\n", err)
 	if _, ok := errors.AsType[usageError](err); ok {
-		fmt.Fprintln(a.Err, "Run 'disagg --help' or 'disagg COMMAND --help' for usage.")
+		fmt.Fprintf(a.Err, "Run '%s --help' for usage.\n", a.typed)
 	}
 	return code
 }

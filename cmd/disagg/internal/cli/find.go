@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/disagg/disagg/orchestrator"
@@ -42,8 +44,30 @@ func (f *finder) find(a *app, args []string) (*rundir.Dir, error) {
 		return nil, err
 	}
 	d, err := rundir.Resolve(runs, ref)
+	if errors.Is(err, rundir.ErrNotRun) && !strings.ContainsRune(ref, filepath.Separator) {
+		err = noRun(runs, ref, err)
+	}
 	return d, orchestrator.WithCode(orchestrator.ExitConfig, err)
 }
+
+// noRun says that a word names no run, and what there is.
+func noRun(runs, ref string, err error) error {
+	there, lerr := rundir.List(runs)
+	if lerr != nil {
+		return lerr
+	}
+	if _, serr := os.Lstat(filepath.Join(runs, ref)); serr == nil {
+		return err // something has that very name, and is no run
+	}
+	if len(there) == 0 {
+		return noRunError{fmt.Errorf("there is no run yet in %s; `disagg submit` or `disagg run` makes one, and --runs or --site names another place", runs)}
+	}
+	return noRunError{fmt.Errorf("no run in %s has an id that begins with %q; `disagg status --all` lists those that there are, and \"latest\" is the newest", runs, ref)}
+}
+
+// noRunError says that a word names no run; what verb was meant with it may be
+// known better by who asked.
+type noRunError struct{ error }
 
 // complete completes the run, the first argument.
 func (f *finder) complete(a *app) cobra.CompletionFunc {

@@ -47,6 +47,9 @@ router, client.c16, or the beginning of one): the end of its log on each host.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := f.find(a, args[:min(len(args), 1)])
+			if _, ok := errors.AsType[noRunError](err); ok && len(args) == 1 && f.namesLog(a, args[0]) {
+				return orchestrator.WithCode(orchestrator.ExitConfig, fmt.Errorf("%q names a process and no run; name the run first: disagg logs %s %s", args[0], rundir.LatestRef, args[0]))
+			}
 			if err != nil {
 				return err
 			}
@@ -68,6 +71,16 @@ router, client.c16, or the beginning of one): the end of its log on each host.`,
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the run has ended")
 	cmd.Flags().IntVarP(&lines, "lines", "n", 50, "how many lines from the end; 0: all")
 	return cmd
+}
+
+// namesLog says whether a word begins the name of a log of the newest run.
+func (f *finder) namesLog(a *app, word string) bool {
+	dir, err := f.find(a, nil)
+	if err != nil {
+		return false
+	}
+	names, err := logNames(dir)
+	return err == nil && slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, word) })
 }
 
 func logNames(dir *rundir.Dir) ([]string, error) {

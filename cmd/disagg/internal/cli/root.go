@@ -24,7 +24,8 @@ func Main(args []string, s Streams) orchestrator.ExitCode {
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
-	err := root.ExecuteContext(a.ctx)
+	cmd, err := root.ExecuteContextC(a.ctx)
+	a.typed = cmd.CommandPath()
 	if err != nil {
 		err = classifyCobra(err)
 	}

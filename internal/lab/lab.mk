@@ -1,5 +1,5 @@
 # The lab by hand: make lab-up NODES=4, then make lab-shell or NODE=node2. DIR
-# names another one's directory.
+# names another one's directory, in all three.
 .PHONY: lab-up lab-down lab-shell
 LAB = $(GO) run ./internal/lab/cmd/lab
 LAB_AT = $(if $(DIR),-dir $(DIR))

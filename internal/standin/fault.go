@@ -2,8 +2,11 @@ package standin
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +27,7 @@ type Fault struct {
 func FaultKinds() map[string]string {
 	return map[string]string{
 		"slow-load":     "loading takes [seconds=10], with progress lines unless [progress=false]",
-		"crash":         "ends at [phase=load], one of start, load, ready, serve, with [code=1] or by [signal]; [text] is logged first; [after=0] counts seconds (start, load, ready) or requests (serve)",
+		"crash":         "ends at [phase=load], one of start, load, ready, serve (or now, when asked for while it runs), with [code=1] or by [signal], one of KILL, SEGV, ABRT, TERM; [text] is logged first; [after=0] counts seconds (start, load, ready) or requests (serve)",
 		"hang-health":   "health checks are accepted and never answered",
 		"answer":        "completions answer [status=200] with [body=error], one of error, html, empty-choices, empty-text, text of the body",
 		"deaf":          "nothing is answered any more [after=0] seconds after it was ready",
@@ -80,9 +83,49 @@ func ParseFaults(s string) ([]Fault, error) {
 				f.Args[k] = v
 			}
 		}
+		if err := f.check(); err != nil {
+			return nil, fmt.Errorf("read fault %q: %w", word, err)
+		}
 		out = append(out, f)
 	}
 	return out, nil
+}
+
+// conditions are the arguments that every fault takes: they narrow where it happens.
+func conditions() []string { return []string{"host", "port", "rank", "role"} }
+
+// arguments are those that a kind takes besides its conditions, with their defaults,
+// from its description.
+func arguments(kind string) map[string]string {
+	args := map[string]string{}
+	for _, m := range regexp.MustCompile(`\[(\w+)=?([^\]]*)\]`).FindAllStringSubmatch(FaultKinds()[kind], -1) {
+		args[m[1]] = m[2]
+	}
+	return args
+}
+
+// check refuses what would be read by nobody, or be taken for its default.
+func (f Fault) check() error {
+	args := arguments(f.Kind)
+	known := append(slices.Sorted(maps.Keys(args)), conditions()...)
+	for _, k := range slices.Sorted(maps.Keys(f.Args)) {
+		if !slices.Contains(known, k) {
+			return fmt.Errorf("%s takes no %q; it takes %s", f.Kind, k, strings.Join(known, ", "))
+		}
+		v := f.Args[k]
+		if _, err := strconv.Atoi(args[k]); err == nil {
+			n, err := strconv.ParseFloat(v, 64)
+			if seconds := k == "seconds" || k == "after"; err != nil || n < 0 || !seconds && n != math.Trunc(n) {
+				return fmt.Errorf("%s is a number, not %q", k, v)
+			}
+		}
+		if f.Kind == "crash" {
+			if words, ok := map[string][]string{"phase": {"start", "load", "ready", "serve", "now"}, "signal": {"KILL", "SEGV", "ABRT", "TERM"}}[k]; ok && !slices.Contains(words, v) {
+				return fmt.Errorf("%s is one of %s, not %q", k, strings.Join(words, ", "), v)
+			}
+		}
+	}
+	return nil
 }
 
 // text is an argument of the fault, or def.

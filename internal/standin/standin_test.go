@@ -510,9 +510,33 @@ func TestParseFaults(t *testing.T) {
 	if err != nil || len(got) != 2 || got[0].Args["text"] != "a b, c" || got[1].Kind != "orphan" {
 		t.Errorf("got %v, %v", got, err)
 	}
-	for _, bad := range []string{"crsh", "crash:phase", "crash:text=%zz"} {
-		if _, err := ParseFaults(bad); err == nil {
-			t.Errorf("%q was taken", bad)
+	for bad, want := range map[string]string{
+		"crsh":                        "unknown kind; known are ",
+		"crash:phase":                 `"phase" is not key=value`,
+		"crash:text=%zz":              "invalid URL escape",
+		"stall:role=decode,after=60":  `read fault "stall:role=decode,after=60": stall takes no "after"; it takes host, port, rank, role`,
+		"slow-load:second=60":         `slow-load takes no "second"; it takes progress, seconds, host, port, rank, role`,
+		"crash:phase=loading":         `phase is one of start, load, ready, serve, now, not "loading"`,
+		"crash:signal=9":              `signal is one of KILL, SEGV, ABRT, TERM, not "9"`,
+		"deaf:after=soon":             `after is a number, not "soon"`,
+		"grow:mb=1.5":                 `mb is a number, not "1.5"`,
+		"grow:max=-1":                 `max is a number, not "-1"`,
+		"hang-health stall:rankk=one": `stall takes no "rankk"`,
+	} {
+		if _, err := ParseFaults(bad); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", bad, err, want)
+		}
+	}
+	for kind := range FaultKinds() {
+		word := kind + ":role=decode,host=node1,port=8000,rank=1"
+		for k, v := range arguments(kind) {
+			if v == "" {
+				v = map[string]string{"signal": "KILL"}[k]
+			}
+			word += "," + k + "=" + v
+		}
+		if _, err := ParseFaults(word); err != nil {
+			t.Errorf("with all that it says it takes: %v", err)
 		}
 	}
 }

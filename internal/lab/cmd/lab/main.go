@@ -54,7 +54,7 @@ func run(args []string) error {
 	}
 	switch verb {
 	case "up":
-		return up(*dir, *nodes, *disagg)
+		return up(*dir, usual, *nodes, *disagg)
 	case "down":
 		return lab.Down(*dir)
 	case "shell":
@@ -78,7 +78,8 @@ func processes() map[string]func([]string) error {
 	}
 }
 
-func up(dir string, n int, disagg string) error {
+// up starts a cluster in dir; usual is where it goes when no directory is named.
+func up(dir, usual string, n int, disagg string) error {
 	l, err := lab.Up(dir, n, lab.WithImages())
 	if err != nil {
 		return err
@@ -90,8 +91,17 @@ func up(dir string, n int, disagg string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(os.Stdout, "a first run, in make lab-shell:\n  cd %s\n  export DISAGG_SITE=$PWD/site.yaml\n  ./disagg submit recipe.yaml --wait\n", try)
+	_, err = fmt.Fprint(os.Stdout, next(dir, usual, try))
 	return err
+}
+
+// next says what to do with a cluster that is up.
+func next(dir, usual, try string) string {
+	at := ""
+	if dir != usual {
+		at = " DIR=" + dir
+	}
+	return fmt.Sprintf("a first run, in make lab-shell%s:\n  cd %s\n  export DISAGG_SITE=$PWD/site.yaml\n  ./disagg submit recipe.yaml --wait\nmake lab-down%s takes the cluster down\n", at, try, at)
 }
 
 // enter runs a program in the lab with this process's terminal.

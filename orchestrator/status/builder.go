@@ -45,6 +45,7 @@ func (b *Builder) add(e events.Event) {
 		b.sum.Started, b.sum.Job, b.sum.Given = e.Time, text(e, "job"), list(e, "nodes")
 	case events.StageStarted:
 		b.sum.Stage, b.sum.Waiting, b.stageAt = e.Stage, "", e.Time
+		b.sum.StageBudget, _ = e.Detail["budget_seconds"].(float64)
 		b.sum.Stages = append(b.sum.Stages, Stage{Name: e.Stage, Status: "running"})
 	case events.StageWaiting:
 		b.sum.Waiting = strings.TrimPrefix(e.Msg, "waiting for ")

@@ -41,12 +41,14 @@ type Summary struct {
 	// Controller says which process on which host took the run.
 	Controller string `json:"controller,omitempty"`
 	// Stage is the stage that runs and Waiting what it waits for.
-	Stage    string        `json:"stage,omitempty"`
-	InStage  time.Duration `json:"-"` // in_stage_seconds
-	Waiting  string        `json:"waiting,omitempty"`
-	Started  time.Time     `json:"started,omitzero"`
-	LastSeen time.Time     `json:"last_seen,omitzero"`
-	Elapsed  time.Duration `json:"-"` // elapsed_seconds
+	Stage   string        `json:"stage,omitempty"`
+	InStage time.Duration `json:"-"` // in_stage_seconds
+	// StageBudget is how long the stage may take, in seconds; 0: as long as the run.
+	StageBudget float64       `json:"stage_budget_seconds,omitempty"`
+	Waiting     string        `json:"waiting,omitempty"`
+	Started     time.Time     `json:"started,omitzero"`
+	LastSeen    time.Time     `json:"last_seen,omitzero"`
+	Elapsed     time.Duration `json:"-"` // elapsed_seconds
 
 	Stages []Stage `json:"stages,omitempty"`
 	// Given are the nodes that the controller was to use, whether or not they joined.

@@ -26,7 +26,7 @@ func story() []events.Event {
 		at(2, events.Event{Kind: events.StageDone, Stage: "agents", Msg: "agents done", Detail: map[string]any{"seconds": 2.0}}),
 		at(2, events.Event{Kind: events.StageStarted, Stage: "model", Msg: "model"}),
 		at(2, events.Event{Kind: events.StageSkipped, Stage: "model", Msg: "model skipped: the plan names no directory for the model", Detail: map[string]any{"seconds": 0.0}}),
-		at(3, events.Event{Kind: events.StageStarted, Stage: "workers", Msg: "workers"}),
+		at(3, events.Event{Kind: events.StageStarted, Stage: "workers", Msg: "workers", Detail: map[string]any{"budget_seconds": 3600.0}}),
 		at(3, events.Event{Kind: events.ProcessCreated, Process: "prefill-0.0", Node: "gpu-01", Msg: "created"}),
 		at(4, events.Event{Kind: events.ProcessStarted, Process: "prefill-0.0", Node: "gpu-01", Msg: "started", Detail: map[string]any{"log": "logs/prefill-0.0.gpu-01.log", "pid": 7.0}}),
 		at(9, events.Event{Kind: events.ProcessProgress, Process: "prefill-0.0", Node: "gpu-01", Msg: "m", Detail: map[string]any{"line": "loading shard 7", "log_bytes": 1200.0, "rss_bytes": 5e9}}),
@@ -38,7 +38,7 @@ func story() []events.Event {
 func TestRunningSummary(t *testing.T) {
 	t.Parallel()
 	want := Summary{
-		State: Running, Job: "4711", Given: []string{"gpu-01"}, Stage: "workers", InStage: 12 * time.Second, Waiting: "workers: prefill-0.0 on gpu-01 (connection refused)",
+		State: Running, Job: "4711", Given: []string{"gpu-01"}, Stage: "workers", InStage: 12 * time.Second, StageBudget: 3600, Waiting: "workers: prefill-0.0 on gpu-01 (connection refused)",
 		Started: start, LastSeen: start.Add(11 * time.Second), Elapsed: 15 * time.Second,
 		Stages: []Stage{
 			{Name: "agents", Status: "ok", Seconds: 2},

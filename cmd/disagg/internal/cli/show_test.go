@@ -20,7 +20,7 @@ func TestJobAndRestartsAreShown(t *testing.T) {
 	}
 	took := 31.04
 	var running, ended strings.Builder
-	sum := status.Summary{Run: "x", Job: "4711", Restarts: []status.Restart{
+	sum := status.Summary{Run: "x", State: status.Running, Job: "4711", Stage: "canary", InStage: 105 * time.Second, StageBudget: 600, Restarts: []status.Restart{
 		{Worker: "decode-0", Why: "decode-0.0 on gpu-02 was killed by SIGKILL", Seconds: &took},
 		{Worker: "decode-1", Why: "decode-1.0 on gpu-03 exited with code 3", Meaning: "A GPU ran out of memory."},
 	}}
@@ -36,6 +36,7 @@ func TestJobAndRestartsAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct{ got, want string }{
+		{running.String(), "stage      canary for 1m45s, at most 10m0s\n"},
 		{running.String(), "job        4711\n"},
 		{ended.String(), "run x: ok after 0s, job 4711\n"},
 		{running.String(), "restart    decode-0, because decode-0.0 on gpu-02 was killed by SIGKILL: tokens came out through it again after 31.0 s\n"},

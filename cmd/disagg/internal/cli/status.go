@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/orchestrator"
 	"github.com/disagg/disagg/orchestrator/events"
 	"github.com/disagg/disagg/orchestrator/result"
@@ -205,7 +206,11 @@ func writeSummary(out io.Writer, dir *rundir.Dir, s status.Summary) error {
 	}
 	led := s.State == status.Running || s.State == status.Ending
 	if s.Stage != "" {
-		fmt.Fprintf(w, "stage\t%s for %s%s\n", s.Stage, s.InStage.Round(time.Second), unless(led, " when last heard"))
+		most := ""
+		if b := time.Duration(s.StageBudget * float64(time.Second)); b > 0 && led {
+			most = ", at most " + models.Duration(b).String()
+		}
+		fmt.Fprintf(w, "stage\t%s for %s%s%s\n", s.Stage, s.InStage.Round(time.Second), unless(led, " when last heard"), most)
 	}
 	if s.Waiting != "" {
 		fmt.Fprintf(w, "waits for\t%s\n", s.Waiting)

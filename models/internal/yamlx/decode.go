@@ -100,9 +100,13 @@ func (d *Document) structure(path string, n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.MappingNode {
 		want := "a mapping (key: value)"
 		if HasTextForm(v.Type()) {
-			want = "one value or " + want
+			want = textOrMapping
 		}
 		d.wrongKind(path, n, want)
+		return
+	}
+	if _, ok := bracedWord(n); ok && HasTextForm(v.Type()) {
+		d.wrongKind(path, n, textOrMapping)
 		return
 	}
 	fields := Fields(v.Type())
@@ -218,7 +222,10 @@ func (d *Document) scalar(path string, n *yaml.Node, v reflect.Value) {
 	}
 }
 
-const wholeNumber = "a whole number"
+const (
+	wholeNumber   = "a whole number"
+	textOrMapping = "one value or a mapping (key: value)"
+)
 
 // parseInt reads a decimal number and nothing else: a leading zero, another
 // base or an underscore reads differently from one YAML version to the next.
@@ -244,7 +251,21 @@ func (d *Document) wrongKind(path string, n *yaml.Node, want string) {
 	if want == "a list" && n.Kind == yaml.ScalarNode {
 		hint = "write [" + n.Value + "], or one item a line after \"- \""
 	}
+	if word, ok := bracedWord(n); ok && (want == "a text" || want == textOrMapping) {
+		hint = fmt.Sprintf("write \"{%s}\" in quotes if the text is meant; without them YAML reads a mapping", word)
+	}
 	d.failNode(n, path, fmt.Sprintf("%s must be %s, not %s", label(path), want, kindName(n)), hint)
+}
+
+// bracedWord returns the word of {word}: a mapping on one line with one key that
+// has no value, which is what YAML makes of such a text without quotes.
+func bracedWord(n *yaml.Node) (string, bool) {
+	if n.Kind != yaml.MappingNode || n.Style&yaml.FlowStyle == 0 || len(n.Content) != 2 {
+		return "", false
+	}
+	k, v := n.Content[0], n.Content[1]
+	plain := k.Kind == yaml.ScalarNode && k.Style == 0 && v.Kind == yaml.ScalarNode && v.ShortTag() == nullTag && v.Value == ""
+	return k.Value, plain && k.Value != ""
 }
 
 // coreTag says whether n has a type that plain YAML gives.

@@ -82,6 +82,7 @@ var syntaxHints = []struct{ part, text, hint string }{
 	{"did not find expected key", "this line does not fit the lines before it", "indent it like its neighbours, or close the quote or bracket that is open before it"},
 	{"could not find expected ':'", "a key without \": \" after it", "write \"key: value\"; check the quotes and the indentation of this line"},
 	{"did not find expected ',' or", "the bracket is not closed, or a comma is missing", "close the list or mapping, or write it one item a line"},
+	{"did not find expected node content", "a value is missing, or a bracket is not closed", "write the value, or close the list or mapping; put a text that begins with one of , [ ] { } in quotes"},
 	{"did not find expected '-' indicator", "this line is not an item of the list before it", "begin it with \"- \", or indent it like the key that it belongs beside"},
 	{"block sequence entries are not allowed", "a list item is not expected here", "put the list on the lines after its key"},
 	{"found unexpected end of stream", "the quote is not closed", "close it, or double a quote that belongs to the text"},
@@ -137,9 +138,16 @@ func (d *Document) syntax(err error) {
 	} else if col == 0 {
 		col = len(indent) + 1
 	}
+	if m := bareWord.FindString(text); m != "" && strings.HasPrefix(msg, "did not find expected") {
+		e.Hint = "put the whole text that " + m + " is part of in quotes; or " + e.Hint
+	}
 	e.Line, e.Col = line, col
 	d.add(e)
 }
+
+// bareWord is a word in braces, which YAML reads as a mapping where no quotes
+// are around it.
+var bareWord = regexp.MustCompile(`\{[A-Za-z_]+\}`)
 
 func indentOf(line string) string { return line[:len(line)-len(strings.TrimLeft(line, " \t"))] }
 

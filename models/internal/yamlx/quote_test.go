@@ -31,3 +31,30 @@ func TestQuote(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// TestWordsInBracesWantQuotes: YAML reads {word} as a mapping, which nobody who
+// writes it where a text belongs has in mind.
+func TestWordsInBracesWantQuotes(t *testing.T) {
+	t.Parallel()
+	const quotes = `write "{url}" in quotes if the text is meant; without them YAML reads a mapping`
+	for _, tt := range []struct{ text, msg, hint string }{
+		{"name: {url}\n", "name must be a text, not a mapping", quotes},
+		{"labels: {a: {url}}\n", "labels.a must be a text, not a mapping", quotes},
+		{"labels:\n  a: {url}\n", "labels.a must be a text, not a mapping", quotes},
+		{"env: {A: {url}}\n", "env.A must be one value or a mapping (key: value), not a mapping", quotes},
+		{"env: {A: {valu: x}}\n", `unknown key "valu" in env.A; did you mean "value"?`, "keys allowed here: value, own"},
+		{"name: {url: x}\n", "name must be a text, not a mapping", ""},
+		{"name:\n  url:\n", "name must be a text, not a mapping", ""},
+		{"name: {a, b}\n", "name must be a text, not a mapping", ""},
+		{"part: {tp: {url}}\n", "part.tp must be a whole number, not a mapping", ""},
+		{"labels: {a: --x={url}}\n", "not valid YAML: the bracket is not closed, or a comma is missing (did not find expected ',' or '}')",
+			"put the whole text that {url} is part of in quotes; or close the list or mapping, or write it one item a line"},
+		{"labels:\n  a: {url}/v1\n", "not valid YAML: this line does not fit the lines before it (did not find expected key)",
+			"put the whole text that {url} is part of in quotes; or indent it like its neighbours, or close the quote or bracket that is open before it"},
+	} {
+		_, _, es := decode(t, tt.text)
+		if len(es) != 1 || es[0].Msg != tt.msg || es[0].Hint != tt.hint {
+			t.Errorf("%q: %v", tt.text, es)
+		}
+	}
+}

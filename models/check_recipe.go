@@ -3,6 +3,7 @@ package models
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/disagg/disagg/models/internal/yamlx"
@@ -117,14 +118,14 @@ func (c *recipeCheck) commands() {
 	}
 	if cl := c.r.Client; cl != nil {
 		c.program("client.command", cl.Command)
-		c.words("client.command", cl.Command)
+		c.words("client.command", cl.Command, ClientWords(), EvalWords())
 		if c.r.Scenario == ScenarioAgentic && cl.RandomRangeRatio != "" {
 			c.doc.FailKey("client.random_range_ratio", "client.random_range_ratio has no meaning with scenario agentic, where the trace decides lengths", "remove it")
 		}
 	}
 	if e := c.r.Evals; e != nil {
 		c.program("evals.command", e.Command)
-		c.words("evals.command", e.Command)
+		c.words("evals.command", e.Command, EvalWords(), ClientWords())
 	}
 }
 
@@ -135,30 +136,37 @@ func (c *recipeCheck) program(path string, argv []string) {
 	}
 }
 
-// CommandWords are the words in braces that the command of a client or an
-// evaluation may hold; they are replaced at each point.
-func CommandWords() []string {
-	return []string{"url", "host", "port", "model", "model_path", "concurrency", "isl", "osl", "random_range_ratio", "duration",
-		"num_prompts", "num_warmups", "limit", "result_dir"}
+// commonWords are the words of both commands.
+func commonWords() []string {
+	return []string{"url", "host", "port", "model", "model_path", "concurrency", "result_dir"}
 }
+
+// ClientWords are the words in braces that the client's command may hold; they are
+// replaced at each point.
+func ClientWords() []string {
+	return append(commonWords(), "isl", "osl", "random_range_ratio", "duration", "num_prompts", "num_warmups")
+}
+
+// EvalWords are those that the evaluation's command may hold.
+func EvalWords() []string { return append(commonWords(), "limit") }
 
 var bracedWord = regexp.MustCompile(`\$?\{([a-z_]+)\}`)
 
-// words finds misspelt words in braces. Braces with anything else in them are
-// the command's own (JSON, awk, a shell's ${name}).
-func (c *recipeCheck) words(path string, argv []string) {
-	known := map[string]bool{}
-	for _, w := range CommandWords() {
-		known[w] = true
-	}
+// words finds misspelt words in braces, and those that only the other command has.
+// Braces with anything else in them are the command's own (JSON, awk, a shell's
+// ${name}).
+func (c *recipeCheck) words(path string, argv, here, elsewhere []string) {
+	hint := "words that are replaced here: {" + strings.Join(here, "} {") + "}"
 	for i, arg := range argv {
 		for _, m := range bracedWord.FindAllStringSubmatch(arg, -1) {
-			if known[m[1]] || m[0][0] == '$' {
+			if m[0][0] == '$' || slices.Contains(here, m[1]) {
 				continue
 			}
-			if near := yamlx.Nearest(m[1], CommandWords()); near != "" {
-				c.doc.Fail(yamlx.Index(path, i), fmt.Sprintf("%s: {%s} is replaced by nothing; did you mean {%s}?", path, m[1], near),
-					"words that are replaced: {"+strings.Join(CommandWords(), "} {")+"}")
+			if slices.Contains(elsewhere, m[1]) {
+				other := map[string]string{"client.command": "evals.command", "evals.command": "client.command"}[path]
+				c.doc.Fail(yamlx.Index(path, i), fmt.Sprintf("%s: {%s} is replaced in %s only", path, m[1], other), "write the value itself; "+hint)
+			} else if near := yamlx.Nearest(m[1], here); near != "" {
+				c.doc.Fail(yamlx.Index(path, i), fmt.Sprintf("%s: {%s} is replaced by nothing; did you mean {%s}?", path, m[1], near), hint)
 			}
 		}
 	}

@@ -16,3 +16,6 @@ type Position = yamlx.Position
 // Positions maps key paths such as prefill.tp, env.MC_X and exclude[2].nodes to
 // the places that set them. At(path) is "" for what a file does not set.
 type Positions = yamlx.Positions
+
+// Nearest returns the name of names that was most probably meant by word, or "".
+func Nearest(word string, names []string) string { return yamlx.Nearest(word, names) }

@@ -45,18 +45,26 @@ func readRecipe(doc *yamlx.Document, given []SweepAxis) (*Recipe, []axis, bool) 
 // LoadSite reads a site and puts the defaults in. The error is FieldErrors and
 // holds every mistake of the file; the site is nil then.
 func LoadSite(file string, data []byte) (*Site, Positions, error) {
-	doc := yamlx.Parse(file, data)
-	if !doc.Header(APIVersion, KindSite) {
-		return nil, doc.Positions, doc.Err()
+	s, pos, _, err := ReadSite(file, data)
+	if err != nil {
+		return nil, pos, err
 	}
+	return s, pos, nil
+}
+
+// ReadSite is LoadSite for those who look for further mistakes: the site is there
+// in any case, with what could be read.
+func ReadSite(file string, data []byte) (*Site, Positions, Mistakes, error) {
+	doc := yamlx.Parse(file, data)
 	s := &Site{}
-	doc.Decode(s)
-	(&siteCheck{doc: doc, s: s}).run()
-	if err := doc.Err(); err != nil {
-		return nil, doc.Positions, err
+	if doc.Header(APIVersion, KindSite) {
+		doc.Decode(s)
+		(&siteCheck{doc: doc, s: s}).run()
+	} else {
+		doc.Excuse("")
 	}
 	s.applyDefaults()
-	return s, doc.Positions, nil
+	return s, doc.Positions, Mistakes{doc}, doc.Err()
 }
 
 func mistakes(doc *yamlx.Document) FieldErrors {

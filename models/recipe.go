@@ -247,7 +247,8 @@ type ClientSpec struct {
 
 // EvalSpec asks for an accuracy evaluation through the router.
 type EvalSpec struct {
-	// Command is argv, with the words of client.command and {limit}.
+	// Command is argv. The words {url}, {host}, {port}, {model}, {model_path},
+	// {concurrency}, {limit} and {result_dir} are replaced.
 	Command []string `yaml:"command,omitempty" items:"some"`
 	// Image of the evaluation; empty: the engine's.
 	Image string `yaml:"image,omitempty" is:"image"`

@@ -24,6 +24,8 @@ type Variant struct {
 	// Positions are those of the recipe; a swept key has the place of its value
 	// in the sweep.
 	Positions Positions
+	// Mistakes are those of this point; only ReadSweep returns variants with any.
+	Mistakes Mistakes
 }
 
 // SweepValue is the value of one axis at one point.
@@ -38,17 +40,32 @@ type SweepValue struct {
 // key it is put in. The error is FieldErrors and holds the mistakes of the
 // recipe and of all variants.
 func ExpandSweep(file string, data []byte, axes []SweepAxis) ([]Variant, error) {
-	doc := yamlx.Parse(file, data)
-	r, expandable, ok := readRecipe(doc, axes)
-	if !ok {
-		return nil, doc.Err()
-	}
-	variants, errs := expand(doc, r.Name, expandable)
-	errs = append(errs, mistakes(doc)...)
-	if err := errs.Sort().Err(); err != nil {
+	variants, err := ReadSweep(file, data, axes)
+	if err != nil {
 		return nil, err
 	}
 	return variants, nil
+}
+
+// ReadSweep is ExpandSweep for those who look for further mistakes: there is at
+// least one variant in any case, with what could be read. Where the axes cannot
+// be expanded it is the recipe without them.
+func ReadSweep(file string, data []byte, axes []SweepAxis) ([]Variant, error) {
+	doc := yamlx.Parse(file, data)
+	r, expandable, ok := readRecipe(doc, axes)
+	if !ok {
+		doc.Excuse("")
+		return []Variant{{Recipe: &Recipe{}, Positions: doc.Positions, Mistakes: Mistakes{doc}}}, doc.Err()
+	}
+	if len(expandable) == 0 && (len(axes) > 0 || len(r.Sweep) > 0 || doc.Failed("sweep")) {
+		// What a point would have set is missing here and no mistake.
+		r.Sweep = nil
+		r.applyDefaults()
+		return []Variant{{Name: r.Name, Base: r.Name, Recipe: r, Positions: doc.Positions, Mistakes: Mistakes{doc}}}, doc.Err()
+	}
+	variants, errs := expand(doc, r.Name, expandable)
+	errs = append(errs, mistakes(doc)...)
+	return variants, errs.Sort().Err()
 }
 
 // axis is an axis whose key is known to be right.
@@ -191,7 +208,7 @@ func variant(doc *yamlx.Document, base string, axes []axis, at []int) (Variant, 
 	d.Header(APIVersion, KindRecipe)
 	d.Decode(v.Recipe)
 	(&recipeCheck{doc: d, r: v.Recipe}).run(nil)
-	v.Recipe.Name, v.Positions = v.Name, d.Positions
+	v.Recipe.Name, v.Positions, v.Mistakes = v.Name, d.Positions, Mistakes{d}
 	v.Recipe.applyDefaults()
 	return v, mistakes(d)
 }

@@ -99,6 +99,9 @@ func (b *builder) budgets() {
 		b.fail("timeouts.worker", fmt.Sprintf("timeouts.worker %s is above timeouts.worker_max %s, which nothing extends", p.Worker, p.WorkerMax), "raise worker_max, or lower worker")
 	}
 
+	if b.untimed() {
+		return
+	}
 	limit, points := b.timeLimit(), models.Duration(b.points())
 	stop := b.signalLead()
 	var duration models.Duration
@@ -158,6 +161,14 @@ func (b *builder) budgets() {
 		b.warn("timeouts add up to %s (%s, stop %s), but the time limit is %s: it may end the run in a stage that still has time", sum+stop, strings.Join(terms, ", "), stop, limit)
 	}
 	b.worst = before + points*p.Client + after
+}
+
+// untimed says whether some of the times could not be read, so that nothing can be
+// said of their sum.
+func (b *builder) untimed() bool {
+	r, s := b.in.RecipeMistakes, b.in.SiteMistakes
+	return r.At("timeouts") || r.At("time_limit") || r.At("client.concurrency") || r.At("client.duration") || r.At("evals") ||
+		s.At("timeouts") || s.At("slurm.time_limit") || s.At("slurm.signal_lead")
 }
 
 // timeLimit is the wall time of the run.

@@ -18,8 +18,17 @@ type Inputs struct {
 	RecipePos models.Positions
 	Site      *models.Site
 	SitePos   models.Positions
-	// Entry is the catalog's knowledge of the recipe's model.
+	// RecipeMistakes and SiteMistakes are what is known to be wrong with the two.
+	// The plan is then built only as far as it goes without what could not be
+	// read, to find further mistakes; none of them is about these values.
+	RecipeMistakes, SiteMistakes models.Mistakes
+	// Entry is the catalog's knowledge of the recipe's model. Nil: it has none,
+	// which is a mistake that the caller reports; as with the mistakes above, only
+	// others are looked for.
 	Entry *catalog.Entry
+	// Checks are the ids of all checks, of which files may waive some; empty:
+	// waivers are taken as they are.
+	Checks []string
 	// Launcher is models.LauncherSlurm, LauncherSSH or LauncherLocal.
 	Launcher string
 	// SubmitEnv is the environment that is submitted from, as NAME=VALUE.
@@ -55,7 +64,8 @@ type Result struct {
 }
 
 // Build makes the plan. The error is models.FieldErrors and holds every
-// mistake that was found.
+// mistake that was found, but for those that the caller knows of: with these in
+// the inputs there is no plan, error or not.
 func Build(in Inputs) (Result, error) {
 	b := &builder{
 		in:     in,
@@ -65,10 +75,15 @@ func Build(in Inputs) (Result, error) {
 		result: map[string][]byte{},
 	}
 	b.build()
-	if err := models.FieldErrors(b.errs).Sort().Err(); err != nil {
+	if err := models.FieldErrors(b.errs).Sort().Err(); err != nil || !in.whole() {
 		return Result{}, err
 	}
 	return Result{Plan: b.plan, Secrets: b.result}, nil
+}
+
+// whole says whether nothing is known to be wrong with the inputs.
+func (in *Inputs) whole() bool {
+	return in.Entry != nil && !in.RecipeMistakes.Any() && !in.SiteMistakes.Any()
 }
 
 // builder is one call of Build.
@@ -117,7 +132,9 @@ func (b *builder) build() {
 	b.budgets()
 	b.slurmJob()
 	b.model()
-	if !b.topology() || !b.compose() {
+	b.checkWaivers()
+	b.checkClients()
+	if !b.sized() || !b.topology() || !b.composable() || !b.compose() {
 		return
 	}
 	p.Slurm.Nodes = p.Topology.Nodes + p.Topology.Spares
@@ -128,6 +145,27 @@ func (b *builder) build() {
 	b.settings()
 	b.unforwarded()
 	b.finishOrigins()
+}
+
+// sized says whether the recipe's roles and the site's nodes could be read, so
+// that workers can be placed.
+func (b *builder) sized() bool {
+	for _, role := range []string{models.RolePrefill, models.RoleDecode, models.RoleAggregate} {
+		for _, key := range []string{"workers", "nodes", "tp", "pp", "ep"} {
+			if b.in.RecipeMistakes.At(role + "." + key) {
+				return false
+			}
+		}
+	}
+	return !b.in.SiteMistakes.At("gpus_per_node")
+}
+
+// composable says whether the processes can be composed: what has a mistake, if
+// anything, changes none of them.
+func (b *builder) composable() bool {
+	return b.in.Entry != nil &&
+		b.in.RecipeMistakes.Only("name", "metrics", "preflight", "timeouts", "time_limit", "spares") &&
+		b.in.SiteMistakes.Only("name", "preflight", "timeouts", "slurm", "exclude", "deaf", "ssh")
 }
 
 func (b *builder) checkLauncher() {
@@ -149,7 +187,9 @@ func (b *builder) compose() bool {
 	}
 	out, errs := engine.Compose(in)
 	for _, e := range errs {
-		b.errs = append(b.errs, b.placed(e))
+		if e.File != "" || !b.in.RecipeMistakes.At(e.Path) {
+			b.errs = append(b.errs, b.placed(e))
+		}
 	}
 	if len(errs) > 0 {
 		return false
@@ -165,7 +205,9 @@ func (b *builder) compose() bool {
 
 // fail reports a mistake at a key of the recipe.
 func (b *builder) fail(path, msg, hint string) {
-	b.failAt(b.in.RecipePos, path, msg, hint)
+	if !b.in.RecipeMistakes.At(path) {
+		b.failAt(b.in.RecipePos, path, msg, hint)
+	}
 }
 
 // failHere reports a mistake that is in no file: the command line's, or one of
@@ -176,7 +218,9 @@ func (b *builder) failHere(msg, hint string) {
 
 // failSite reports a mistake at a key of the site.
 func (b *builder) failSite(path, msg, hint string) {
-	b.failAt(b.in.SitePos, path, msg, hint)
+	if !b.in.SiteMistakes.At(path) {
+		b.failAt(b.in.SitePos, path, msg, hint)
+	}
 }
 
 func (b *builder) failAt(pos models.Positions, path, msg, hint string) {

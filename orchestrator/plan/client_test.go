@@ -84,6 +84,20 @@ func TestClientRefuses(t *testing.T) {
 	}
 }
 
+// TestBracesAfterADollarStay: they are a shell's.
+func TestBracesAfterADollarStay(t *testing.T) {
+	t.Parallel()
+	in := inputs(t)
+	in.Recipe.Client.Command = []string{"sh", "-c", "isl={isl}; echo ${isl} ${osl} ${nosuch} {nosuch}"}
+	p := build(t, in).Plan
+	if got, want := p.Client.Points[0].Argv[2], "isl=1024; echo ${isl} ${osl} ${nosuch} {nosuch}"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if len(p.Warnings) != 1 || !strings.HasPrefix(p.Warnings[0], "client.command[2]: {nosuch} is none of the words that are replaced (concurrency, ") {
+		t.Errorf("warnings %q", p.Warnings)
+	}
+}
+
 // TestServeOnly: no client is invented.
 func TestServeOnly(t *testing.T) {
 	t.Parallel()

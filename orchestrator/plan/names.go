@@ -28,6 +28,9 @@ func (b *builder) envMaps() []envMap {
 		name string
 		role *models.Role
 	}{{models.RolePrefill, r.Prefill}, {models.RoleDecode, r.Decode}, {models.RoleAggregate, r.Aggregate}} {
+		if of.role == nil && b.in.RecipeMistakes.At(of.name) {
+			workers = append(workers, of.name) // it is meant to be there
+		}
 		if of.role != nil {
 			workers = append(workers, of.name)
 			maps = append(maps, envMap{"recipe", of.name + ".env", []string{of.name}, of.role.Env})
@@ -102,9 +105,9 @@ func (b *builder) unread(m envMap, name string) (msg, hint string) {
 		}
 		return fmt.Sprintf("nothing is known to read %s", name), hint + " " + custom
 	}
-	// A site serves every engine.
+	// A site serves every engine, and so may a recipe whose engine is wrong.
 	engineName := b.in.Recipe.Engine
-	if m.document == "site" {
+	if m.document == "site" || b.in.RecipeMistakes.At("engine") {
 		engineName = ""
 	}
 	if slices.ContainsFunc(m.scopes, func(s string) bool { return v.ReadIn(s, engineName) }) || len(m.scopes) == 0 {

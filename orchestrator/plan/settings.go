@@ -119,7 +119,7 @@ func (b *builder) settings() {
 	b.siteSettings(site)
 	b.note("preflight.mode", p.Preflight.Mode, fromDefault, recipe("preflight.mode", r.Preflight.Mode))
 	for id, reason := range r.Preflight.Waive {
-		b.note("preflight.waive."+id, reason, fromDefault, recipe("preflight.waive."+id, or(reason, " ")))
+		b.note("preflight.waive."+id, reason, fromDefault, recipe(waiverKey(id), or(reason, " ")))
 	}
 	for rule, reason := range r.Allow {
 		b.note("allow."+rule, reason, fromDefault, recipe("allow."+rule, or(reason, " ")))

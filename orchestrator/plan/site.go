@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/disagg/disagg/models"
+	"github.com/disagg/disagg/models/catalog"
 	"github.com/disagg/disagg/slurm/hostlist"
 )
 
@@ -60,7 +61,7 @@ func (b *builder) runtime() {
 	known := []string{runtimeDocker, runtimePodman, runtimeNone}
 	if kind := b.plan.Runtime.Kind; !slices.Contains(known, kind) {
 		b.failSite("container.runtime", fmt.Sprintf("there is no container runtime %q", kind), "runtimes: "+strings.Join(known, ", "))
-	} else if kind != runtimeNone && b.in.Recipe.Image == "" {
+	} else if kind != runtimeNone && b.in.Recipe.Image == "" && !b.in.SiteMistakes.At("container.runtime") {
 		b.fail("image", fmt.Sprintf("image is missing, and the site runs containers with %s", kind), "write the image, or use a site with container.runtime none")
 	}
 	s := b.in.Site
@@ -115,6 +116,9 @@ func (b *builder) slurmJob() {
 func (b *builder) model() {
 	r, e, m := b.in.Recipe, b.in.Entry, &b.plan.Model
 	m.Key = r.Model
+	if e == nil {
+		e = &catalog.Entry{Name: r.Model, Dirs: []string{r.Model}} // where to look is known all the same
+	}
 	m.VRAMBytes = int64(e.Limits.VRAMGB) * 1e9
 	switch {
 	case strings.HasPrefix(r.ModelPath, hubPrefix):

@@ -108,11 +108,7 @@ func text(role, path string, given []byte) (input, error) {
 
 // Site reads the site file.
 func Site(path string) (*models.Site, models.Positions, models.InputFile, error) {
-	return siteOf(path, nil)
-}
-
-func siteOf(path string, given []byte) (*models.Site, models.Positions, models.InputFile, error) {
-	f, err := text("site", path, given)
+	f, err := read("site", path)
 	if err != nil {
 		return nil, nil, models.InputFile{}, err
 	}

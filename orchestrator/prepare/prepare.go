@@ -10,6 +10,7 @@ import (
 	"github.com/disagg/disagg/models"
 	"github.com/disagg/disagg/models/catalog"
 	"github.com/disagg/disagg/orchestrator/plan"
+	"github.com/disagg/disagg/preflight"
 )
 
 // Request names what to prepare a run from.
@@ -64,40 +65,60 @@ func Load(req Request) (*Prepared, error) {
 }
 
 // LoadAll reads the files and builds one plan for each point of the recipe's
-// sweep; without axes there is one. Mistakes of recipe and site are reported
-// together.
+// sweep; without axes there is one. Mistakes of recipe, site and catalog are
+// reported together, those that are found while planning with those of reading;
+// what only follows from another one is not.
 func LoadAll(req Request) ([]*Prepared, error) {
 	f, err := text("recipe", req.Recipe, req.RecipeText)
 	if err != nil {
 		return nil, err
 	}
-	variants, rerr := models.ExpandSweep(f.path, f.data, nil)
-	site, sitePos, siteFile, serr := siteOf(req.Site, req.SiteText)
-	if err := joinFields(rerr, serr); err != nil {
-		return nil, hidden(err, plan.Inputs{SubmitEnv: req.Env, Env: req.Set})
-	}
-	cat, catFiles, err := Catalog(filepath.Dir(req.Site), append(append([]string(nil), site.Models.Catalog...), req.Catalog...))
+	variants, rerr := models.ReadSweep(f.path, f.data, nil)
+	s, err := text("site", req.Site, req.SiteText)
 	if err != nil {
 		return nil, err
 	}
-	files := commits(append([]models.InputFile{f.record("recipe"), siteFile}, catFiles...))
-	out := make([]*Prepared, 0, len(variants))
-	var errs models.FieldErrors
-	for _, v := range variants {
-		p, err := build(req, f.path, v, site, sitePos, cat, files)
-		if fe, ok := errors.AsType[models.FieldErrors](err); ok {
-			errs = append(errs, fe...)
-			continue
+	l := loading{req: req, recipe: f.path}
+	var serr error
+	l.site, l.sitePos, l.siteMistakes, serr = models.ReadSite(s.path, s.data)
+	found := &mistakes{}
+	found.add(rerr)
+	found.add(serr)
+	cat, catFiles, err := Catalog(filepath.Dir(req.Site), append(append([]string(nil), l.site.Models.Catalog...), req.Catalog...))
+	if err != nil && !found.add(err) {
+		if len(found.list) == 0 {
+			return nil, err
 		}
-		if err != nil {
+		found.list = append(found.list, models.FieldError{Msg: err.Error()})
+	}
+	// A site that does not say where its own models are may have the one that the
+	// recipe names.
+	if l.catalog = cat; err != nil || l.siteMistakes.At("models") {
+		l.catalog = nil
+	}
+	l.files = commits(append([]models.InputFile{f.record("recipe"), s.record("site")}, catFiles...))
+	out := make([]*Prepared, 0, len(variants))
+	for _, v := range variants {
+		p, err := l.build(v)
+		if err != nil && !found.add(err) {
 			return nil, err
 		}
 		out = append(out, p)
 	}
-	if err := errs.Sort().Quote(f.path, f.data).Err(); err != nil {
-		return nil, hidden(err, plan.Inputs{Recipe: variants[0].Recipe, Site: site, SubmitEnv: req.Env, Env: req.Set})
+	if err := found.list.Sort().Quote(f.path, f.data).Quote(s.path, s.data).Err(); err != nil {
+		return nil, hidden(err, plan.Inputs{Recipe: variants[0].Recipe, Site: l.site, SubmitEnv: req.Env, Env: req.Set})
 	}
 	return out, nil
+}
+
+// mistakes are those of all files.
+type mistakes struct{ list models.FieldErrors }
+
+// add takes the mistakes of one file. It says false of an error that is none.
+func (m *mistakes) add(err error) bool {
+	fe, ok := errors.AsType[models.FieldErrors](err)
+	m.list = append(m.list, fe...)
+	return ok
 }
 
 // hidden takes secrets out of mistakes, which quote texts and lines of files.
@@ -113,46 +134,59 @@ func hidden(err error, in plan.Inputs) error {
 	return es
 }
 
-func build(req Request, file string, v models.Variant, site *models.Site, sitePos models.Positions, cat *catalog.Catalog, files []models.InputFile) (*Prepared, error) {
-	entry, err := cat.Lookup(v.Recipe.Model)
-	if err != nil {
-		at := v.Positions["model"]
-		return nil, models.FieldErrors{{File: file, Line: at.Line, Col: at.Col, Path: "model", Msg: err.Error(),
-			Hint: "`disagg models list` shows the catalog; a model of your own goes into a directory named in the site's models.catalog"}}
-	}
-	if req.Name != "" {
-		v.Recipe.Name = req.Name + strings.TrimPrefix(v.Name, v.Base) // points keep their part
+// loading is what the plans of one request are made from.
+type loading struct {
+	req          Request
+	recipe       string // path of the file
+	site         *models.Site
+	sitePos      models.Positions
+	siteMistakes models.Mistakes
+	catalog      *catalog.Catalog // nil: it is not known whole
+	files        []models.InputFile
+}
+
+// build plans one point. With mistakes in the files there is no plan, and the
+// error, if any, holds further ones.
+func (l *loading) build(v models.Variant) (*Prepared, error) {
+	found := &mistakes{}
+	entry := l.lookup(v, found)
+	if name := l.req.Name; name != "" {
+		v.Recipe.Name = name + strings.TrimPrefix(v.Name, v.Base) // points keep their part
 		if f := models.Formats()["name"]; f.Check(v.Recipe.Name) != nil {
-			return nil, models.FieldErrors{{File: file, Path: "name", Msg: fmt.Sprintf("the name that was given in place of the recipe's makes %q, which is not %s", v.Recipe.Name, f.Doc), Hint: "give a shorter one"}}
+			found.list = append(found.list, models.FieldError{File: l.recipe, Path: "name",
+				Msg: fmt.Sprintf("the name that was given in place of the recipe's makes %q, which is not %s", v.Recipe.Name, f.Doc), Hint: "give a shorter one"})
 		}
 	}
 	res, err := plan.Build(plan.Inputs{
-		Recipe: v.Recipe, RecipePos: v.Positions, Site: site, SitePos: sitePos, Entry: entry,
-		Launcher: req.Launcher, SubmitEnv: req.Env, Understood: req.Understood, Env: req.Set,
-		Date: req.Now.UTC().Format(time.DateOnly), Tool: req.Tool, Files: files,
+		Recipe: v.Recipe, RecipePos: v.Positions, RecipeMistakes: v.Mistakes,
+		Site: l.site, SitePos: l.sitePos, SiteMistakes: l.siteMistakes, Entry: entry, Checks: preflight.IDs(),
+		Launcher: l.req.Launcher, SubmitEnv: l.req.Env, Understood: l.req.Understood, Env: l.req.Set,
+		Date: l.req.Now.UTC().Format(time.DateOnly), Tool: l.req.Tool, Files: l.files,
 	})
-	if err != nil {
+	if err != nil && !found.add(err) {
 		return nil, err
 	}
-	p := &Prepared{Plan: res.Plan, Secrets: res.Secrets, Site: site, Point: v.Point}
+	if res.Plan == nil || len(found.list) > 0 {
+		return nil, found.list.Err()
+	}
+	p := &Prepared{Plan: res.Plan, Secrets: res.Secrets, Site: l.site, Point: v.Point}
 	return p, p.Reseal()
 }
 
-// joinFields puts the mistakes of several files into one error, so that a user
-// sees all of them at once.
-func joinFields(errs ...error) error {
-	var all models.FieldErrors
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		fe, ok := errors.AsType[models.FieldErrors](err)
-		if !ok {
-			return err
-		}
-		all = append(all, fe...)
+// lookup finds the recipe's model, where the recipe names one and the catalog is
+// known.
+func (l *loading) lookup(v models.Variant, found *mistakes) *catalog.Entry {
+	if l.catalog == nil || v.Mistakes.At("model") {
+		return nil
 	}
-	return all.Sort().Err()
+	entry, err := l.catalog.Lookup(v.Recipe.Model)
+	if err != nil {
+		at := v.Positions["model"]
+		found.list = append(found.list, models.FieldError{File: l.recipe, Line: at.Line, Col: at.Col, Path: "model", Msg: err.Error(),
+			Hint: "`disagg models list` shows the catalog; a model of your own goes into a directory named in the site's models.catalog"})
+		return nil
+	}
+	return entry
 }
 
 // Reseal computes the plan's bytes and hash: once it is built, and again when it

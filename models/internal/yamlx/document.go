@@ -2,7 +2,9 @@ package yamlx
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 
 	"gopkg.in/yaml.v3"
 )
@@ -152,6 +154,22 @@ func (d *Document) Failed(path string) bool {
 		path = parent(path)
 	}
 }
+
+// FailedIn is Failed, and true also when something inside the value has a mistake.
+func (d *Document) FailedIn(path string) bool {
+	if d.Failed(path) {
+		return true
+	}
+	for p := range d.failed {
+		if Inside(p, path) {
+			return true
+		}
+	}
+	return false
+}
+
+// FailedPaths lists the paths that have a mistake of their own, sorted.
+func (d *Document) FailedPaths() []string { return slices.Sorted(maps.Keys(d.failed)) }
 
 // Excuse keeps silent about the value at path: it is set elsewhere.
 func (d *Document) Excuse(path string) { d.failed[path] = true }

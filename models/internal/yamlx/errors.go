@@ -150,6 +150,13 @@ func Key(path, key string) string {
 // Index returns the path of the i-th item of the list at path.
 func Index(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 
+// Inside says whether a path leads into the value at another one. Everything is
+// inside the document, "".
+func Inside(path, of string) bool {
+	rest, ok := strings.CutPrefix(path, of)
+	return ok && rest != "" && (of == "" || rest[0] == '.' || rest[0] == '[')
+}
+
 // parent cuts the last step off a path.
 func parent(path string) string {
 	if strings.HasSuffix(path, `"]`) {

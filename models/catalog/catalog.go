@@ -80,6 +80,10 @@ func (c *Catalog) With(list []File) (*Catalog, error) {
 	for _, name := range sortedKeys(next.models) {
 		next.entries[name] = next.models[name].resolve(next.engines)
 	}
+	known := next.flags()
+	for _, e := range next.entries {
+		e.known = known
+	}
 	for _, n := range added {
 		n.verify(next)
 	}

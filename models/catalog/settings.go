@@ -19,6 +19,8 @@ type Entry struct {
 
 	// parts are the shares of each file, by engine, the most basic first.
 	parts map[string][]part
+	// known are the flags that the whole catalog has, by engine.
+	known map[string]knownFlags
 }
 
 // Engines returns the engines that the model has settings for, sorted.

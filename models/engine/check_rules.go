@@ -25,6 +25,7 @@ func rules() []check {
 		{"mtp-on-one-role", checkSpeculativeFlags},
 		{"parallel-without-flag", checkParallelFlags},
 		{"context-length", checkContextLength},
+		{"client-lengths", checkLengths},
 		{"tensor-parallel-differs", checkTensorParallel},
 		{"kv-shape-differs", checkKVShape},
 		{"kv-sizing", checkSizing},
@@ -35,6 +36,7 @@ func rules() []check {
 		{"eval-answers", checkEvalAnswers},
 		{"side-channel", checkSideChannel},
 		{"planned-flag", checkPlannedFlags},
+		{"misspelt-flag", checkSpelling},
 		{"router-build", checkRouterBuild},
 	}
 }

@@ -212,6 +212,65 @@ func TestCheck(t *testing.T) {
 				"planned-flag error router.flags[0]: --port is set by the plan; given by hand, other workers and the router would not know of it",
 				"planned-flag error router.flags[1]: --prefill is set by the plan; given by hand, other workers and the router would not know of it",
 			}},
+		{"misspelt flags", r1, "sglang",
+			func(r *models.Recipe, _ *models.Site) {
+				r.Prefill.Flags = []string{"--mem-fracton-static 0.8", "--max_runing_requests 3", "--hicache-sise=9"}
+				r.Decode.Flags = []string{"--enable-metrics-for-all-schedulers", "--watchdog-timout 3"}
+				r.Router = &models.RouterSpec{Flags: []string{"--prefil-policy random", "--disable-retry"}}
+			},
+			[]string{
+				"misspelt-flag warning prefill.flags[0]: nothing here knows the flag --mem-fracton-static of prefill.flags[0]",
+				"misspelt-flag warning prefill.flags[1]: nothing here knows the flag --max_runing_requests of prefill.flags[1]",
+				"misspelt-flag warning prefill.flags[2]: nothing here knows the flag --hicache-sise of prefill.flags[2]",
+				"misspelt-flag warning decode.flags[1]: nothing here knows the flag --watchdog-timout of decode.flags[1]",
+				"misspelt-flag warning router.flags[0]: nothing here knows the flag --prefil-policy of router.flags[0]",
+			}},
+		{"flags of newer builds are no slips", r1, "sglang",
+			func(r *models.Recipe, _ *models.Site) {
+				r.Prefill.Flags = []string{"--enable-tp-lm-head", "--enable-ep-attention", "--log-level-grpc x", "--cuda-graph-min-bs 1", "--hicache-page", "--brand-new 3", "--quantization fp8"}
+				r.Decode.Flags = r.Prefill.Flags
+			}, nil},
+		{"prompts longer than the context", r1, "sglang",
+			func(r *models.Recipe, _ *models.Site) {
+				r.Prefill.ContextLength, r.Client.ISL, r.Client.OSL = 4096, 4096, 1
+			},
+			[]string{"client-lengths error client.isl: client.isl is 4096, and the context length is 4096 tokens (prefill.context_length, recipe): the engine refuses every request"}},
+		{"prompts that may be longer than the context", r1, "sglang",
+			func(r *models.Recipe, _ *models.Site) {
+				r.Prefill.ContextLength, r.Client.ISL, r.Client.RandomRangeRatio = 4096, 5000, "0.8"
+			},
+			[]string{"client-lengths warning client.isl: client.isl is 5000, and the context length is 4096 tokens (prefill.context_length, recipe): the engine refuses requests with longer prompts"}},
+		{"the shortest prompts are longer than the context", r1, "sglang",
+			func(r *models.Recipe, _ *models.Site) {
+				r.Prefill.ContextLength, r.Client.ISL, r.Client.RandomRangeRatio = 4096, 10000, "0.8"
+			},
+			[]string{"client-lengths error client.isl: client.isl is 10000, and the context length is 4096 tokens (prefill.context_length, recipe): the engine refuses every request"}},
+		{"answers beyond the context", r1, "sglang",
+			func(r *models.Recipe, _ *models.Site) {
+				r.Prefill.ContextLength, r.Client.ISL, r.Client.OSL = 4096, 4000, 97
+			},
+			[]string{"client-lengths warning client.osl: client.isl 4000 and client.osl 97 are 4097 tokens, and the context length is 4096 (prefill.context_length, recipe): the engine refuses such requests or cuts their answers off"}},
+		{"requests that just fit", r1, "sglang",
+			func(r *models.Recipe, _ *models.Site) {
+				r.Prefill.ContextLength, r.Client.ISL, r.Client.OSL = 4096, 4000, 96
+			}, nil},
+		{"lengths where the trace decides", v4, "sglang",
+			func(r *models.Recipe, _ *models.Site) {
+				r.Scenario, r.Prefill.ContextLength, r.Decode.ContextLength, r.Client.ISL = "agentic", 4096, 4096, 5000
+			}, nil},
+		{"lengths of a client that does not run", r1, "sglang",
+			func(r *models.Recipe, _ *models.Site) {
+				r.Prefill.ContextLength, r.Client.ISL, r.Evals = 4096, 5000, &models.EvalSpec{Only: true}
+			}, nil},
+		{"prompts longer than the catalog's context", "Kimi-K2.5-MXFP4", "vllm",
+			func(r *models.Recipe, _ *models.Site) {
+				r.Client.ISL = 1000000
+				r.Router = &models.RouterSpec{Command: []string{"vllm-router"}}
+			},
+			[]string{"client-lengths error client.isl: client.isl is 1000000, and the context length is 32768 tokens (of the catalog, catalog:kimi-k2.5-mxfp4.yaml:20): the engine refuses every request"}},
+		{"prompts longer than what the model was trained for", r1, "sglang",
+			func(r *models.Recipe, _ *models.Site) { r.Client.ISL = 1000000 },
+			[]string{"client-lengths error client.isl: client.isl is 1000000, and the context length is 163840 tokens (what DeepSeek-R1-0528 was trained for, as no context_length is set; catalog:deepseek-r1-0528.yaml): the engine refuses every request"}},
 		{"parallelism that the engine would not do", "Kimi-K2.5-MXFP4", "atom",
 			func(r *models.Recipe, _ *models.Site) { r.Prefill.DPAttention, r.Decode.EP = true, 8 },
 			[]string{
@@ -251,6 +310,22 @@ func TestCheck(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// TestMisspeltFlagsNameTheRightOne: or the key of the recipe that it follows from.
+func TestMisspeltFlagsNameTheRightOne(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for _, f := range engine.Check(input(t, "DeepSeek-R1-0528", "sglang", func(r *models.Recipe, _ *models.Site) {
+		r.Prefill.Flags = []string{"--mem-fracton-static 0.8", "--watchdog-timout=3", "--served-modle-name x"}
+	})) {
+		got = append(got, f.WayOut)
+	}
+	want := []string{"did you mean --mem-fraction-static? It follows from mem_fraction: set that", "did you mean --watchdog-timeout?",
+		"did you mean --served-model-name? It follows from model: set that"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
 	}
 }
 

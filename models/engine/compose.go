@@ -270,7 +270,11 @@ func (c *composer) texts(d *draft, list []string, key, from string) {
 	for i, text := range list {
 		if name, ok := flags.Removal(text); ok {
 			if !d.args.Drop(name) {
-				c.fail(fmt.Sprintf("%s[%d]", key, i), fmt.Sprintf("%s takes a flag away that nothing sets", text), "")
+				hint := ""
+				if near := meantFlag(name, d.args.Names()); near != "" {
+					hint = "did you mean !" + near + "?"
+				}
+				c.fail(fmt.Sprintf("%s[%d]", key, i), fmt.Sprintf("%s takes a flag away that nothing sets", text), hint)
 			}
 			continue
 		}

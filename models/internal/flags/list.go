@@ -118,6 +118,15 @@ func (l List) Words() []string {
 	return out
 }
 
+// Names returns the names of the flags in their order.
+func (l List) Names() []string {
+	out := make([]string, len(l))
+	for i, f := range l {
+		out[i] = f.Name
+	}
+	return out
+}
+
 // Clone returns a copy that can be edited alone.
 func (l List) Clone() List { return slices.Clone(l) }
 

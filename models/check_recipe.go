@@ -133,6 +133,11 @@ func (c *recipeCheck) commands() {
 func (c *recipeCheck) program(path string, argv []string) {
 	if len(argv) > 0 && strings.TrimSpace(argv[0]) == "" {
 		c.doc.Fail(yamlx.Index(path, 0), path+" begins with an empty word, a program was expected", "")
+		return
+	}
+	if len(argv) == 1 && (strings.Contains(argv[0], " -") || strings.Contains(argv[0], " {")) {
+		c.doc.Fail(yamlx.Index(path, 0), fmt.Sprintf("%s is one word with blanks in it, and no program has that name", path),
+			"make each word an item of its own; for what a shell shall read, write [sh, -c, \"…\"]")
 	}
 }
 
@@ -150,7 +155,7 @@ func ClientWords() []string {
 // EvalWords are those that the evaluation's command may hold.
 func EvalWords() []string { return append(commonWords(), "limit") }
 
-var bracedWord = regexp.MustCompile(`\$?\{([a-z_]+)\}`)
+var bracedWord = regexp.MustCompile(`\$?\{([A-Za-z_-]+)\}`)
 
 // words finds misspelt words in braces, and those that only the other command has.
 // Braces with anything else in them are the command's own (JSON, awk, a shell's
@@ -162,10 +167,14 @@ func (c *recipeCheck) words(path string, argv, here, elsewhere []string) {
 			if m[0][0] == '$' || slices.Contains(here, m[1]) {
 				continue
 			}
+			near := yamlx.Nearest(m[1], here)
+			if ours := strings.ReplaceAll(strings.ToLower(m[1]), "-", "_"); ours != m[1] && ours != near {
+				continue // a word of another kind
+			}
 			if slices.Contains(elsewhere, m[1]) {
 				other := map[string]string{"client.command": "evals.command", "evals.command": "client.command"}[path]
 				c.doc.Fail(yamlx.Index(path, i), fmt.Sprintf("%s: {%s} is replaced in %s only", path, m[1], other), "write the value itself; "+hint)
-			} else if near := yamlx.Nearest(m[1], here); near != "" {
+			} else if near != "" {
 				c.doc.Fail(yamlx.Index(path, i), fmt.Sprintf("%s: {%s} is replaced by nothing; did you mean {%s}?", path, m[1], near), hint)
 			}
 		}

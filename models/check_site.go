@@ -2,7 +2,9 @@ package models
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/disagg/disagg/models/internal/yamlx"
@@ -24,6 +26,31 @@ func (c *siteCheck) run() {
 	c.profiles()
 	c.mounts()
 	c.containers()
+	c.extraArgs()
+	c.scheduling()
+}
+
+// extraArgs refuses an option and its value in one item, which the runtime takes
+// for the name of an option.
+func (c *siteCheck) extraArgs() {
+	for i, a := range c.s.Container.ExtraArgs {
+		name, value, blank := strings.Cut(a, " ")
+		if blank && strings.HasPrefix(name, "-") && !strings.Contains(name, "=") {
+			at := yamlx.Index("container.extra_args", i)
+			c.doc.Fail(at, fmt.Sprintf("%s: %q is an option and its value in one item, which the runtime takes for the name of an option", at, a),
+				fmt.Sprintf("write %q and %q as two items, or %q", name, value, name+"="+value))
+		}
+	}
+}
+
+// scheduling refuses what is no priority.
+func (c *siteCheck) scheduling() {
+	const path = "preflight.rdma.scheduling"
+	for _, k := range slices.Sorted(maps.Keys(c.s.Preflight.RDMA.Scheduling)) {
+		if len(k) != 1 || k < "0" || k > "7" {
+			c.doc.FailKey(yamlx.Key(path, k), fmt.Sprintf("the key %q in %s must be a priority from 0 to 7", k, path), "")
+		}
+	}
 }
 
 func (c *siteCheck) excludes() {

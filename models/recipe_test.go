@@ -140,6 +140,11 @@ func TestRecipeMistakes(t *testing.T) {
 		{"port out of range", "router: {port: 65536}\n", []string{"8:16 router.port must be at most 65535, not 65536"}},
 		{"empty command", "client: {command: [], concurrency: 1}\n", []string{"8:19 client.command is an empty list"}},
 		{"empty program", "client: {command: [\"\"], concurrency: 1}\n", []string{"8:20 client.command begins with an empty word, a program was expected"}},
+		{"braces in capitals", "client: {command: [a, \"{URL}\", \"{Result-Dir}\", \"{HOME}\", \"{hos-t}\"], concurrency: 1}\n", []string{
+			"8:23 client.command: {URL} is replaced by nothing; did you mean {url}?", "8:32 client.command: {Result-Dir} is replaced by nothing; did you mean {result_dir}?"}},
+		{"command in one word", "client: {command: [\"a --url {url}\"], concurrency: 1}\n", []string{"8:20 client.command is one word with blanks in it, and no program has that name"}},
+		{"program with a blank", "client: {command: [\"/opt/my tools/a\"], concurrency: 1}\n", nil},
+		{"time without a unit", "time_limit: 4\n", []string{"8:13 time_limit must be at least 1m0s, not 4s"}},
 		{"word of the evaluation in the client", "client: {command: [a, \"{limit}\"], concurrency: 1}\n", []string{"8:23 client.command: {limit} is replaced in evals.command only"}},
 		{"word of the client in the evaluation", "evals: {command: [a, \"--x={isl}\"]}\n", []string{"8:22 evals.command: {isl} is replaced in client.command only"}},
 		{"misspelt word of the other place", "client: {command: [a, \"{limt}\", \"${limit}\"], concurrency: 1}\n", nil},

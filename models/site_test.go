@@ -65,6 +65,10 @@ func TestSiteMistakes(t *testing.T) {
 			`6:59 slurm.options.licenses must be one line without '#', because it becomes part of a job's directives, not "a#b"`,
 			`6:82 the key "overlap" in slurm.step_options: the srun option "overlap" is the tool's own`}},
 		{"memory", "slurm: {memory: lots}\n", []string{`6:17 slurm.memory must be a size such as 0, 512G or 2T, not "lots"`}},
+		{"option and value in one item", "container: {extra_args: [\"--pids-limit -1\", \"--label=a b\", \"--x\", \"a b\"]}\n", []string{
+			`6:26 container.extra_args[0]: "--pids-limit -1" is an option and its value in one item, which the runtime takes for the name of an option`}},
+		{"priority", "preflight: {rdma: {scheduling: {\"3\": strict, \"9\": strict, \"33\": strict}}}\n", []string{
+			`6:46 the key "9" in preflight.rdma.scheduling must be a priority from 0 to 7`, `6:59 the key "33" in preflight.rdma.scheduling must be a priority from 0 to 7`}},
 		{"dialect", "slurm: {gpu_request: gpus_per_node}\n", []string{`6:22 slurm.gpu_request is "gpus_per_node", it must be one of: gres, gpus-per-node, none; did you mean "gpus-per-node"?`}},
 		{"mounts", "container: {mounts: [/a, /a:b, '/a:/b:rx', '/c:/b', '/d:/b/', '/x:/disagg/bin', /a:/b:ro:z]}\n", []string{
 			`6:22 container.mounts[0] must be host:container or host:container:ro, not "/a"`,

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/disagg/disagg/models/internal/yamlx"
 )
 
 // Severity is how bad a finding is.
@@ -62,8 +64,12 @@ func Check(in Input) []Finding {
 	}
 	for _, name := range sortedKeys(in.Recipe.Allow) {
 		if !slices.Contains(Rules(), name) {
+			msg := fmt.Sprintf("there is no rule %q", name)
+			if near := yamlx.Nearest(name, Rules()); near != "" {
+				msg += fmt.Sprintf("; did you mean %s?", near)
+			}
 			c.list = append(c.list, Finding{Rule: "unknown-rule", Severity: Error, Path: "allow." + name,
-				Msg: fmt.Sprintf("there is no rule %q", name), WayOut: "rules: " + strings.Join(Rules(), ", ")})
+				Msg: msg, WayOut: "rules: " + strings.Join(Rules(), ", ")})
 		}
 	}
 	return c.list

@@ -37,6 +37,7 @@ func rules() []check {
 		{"side-channel", checkSideChannel},
 		{"planned-flag", checkPlannedFlags},
 		{"misspelt-flag", checkSpelling},
+		{"misspelt-name", checkNames},
 		{"router-build", checkRouterBuild},
 	}
 }

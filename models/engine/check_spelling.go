@@ -106,3 +106,30 @@ func slip(a, b []string) bool {
 	}
 	return true
 }
+
+// checkNames warns of names that are passed on to engine and router as they are
+// and are probably misspelt; other builds know other names.
+func checkNames(c *checker, rule string) {
+	r := c.in.Recipe
+	transfers := []string{c.in.Entry.Transfer(r.Engine).Text, "mori", "moriio", "mooncake", "nixl"}
+	policies := []string{"random", "round_robin", "cache_aware", "power_of_two", "consistent_hash"}
+	for _, x := range []struct {
+		key, name string
+		known     []string
+	}{
+		{"transfer", r.Transfer, transfers},
+		{"router.policy", c.routerSpec().Policy, policies},
+		{"router.prefill_policy", c.routerSpec().PrefillPolicy, policies},
+		{"router.decode_policy", c.routerSpec().DecodePolicy, policies},
+	} {
+		if x.name == "" || slices.Contains(x.known, x.name) {
+			continue
+		}
+		for _, k := range x.known {
+			if d := yamlx.Distance([]rune(x.name), []rune(k)); d <= 2 && min(len(k), len(x.name)) > shortWord {
+				c.add(rule, Warning, x.key, "did you mean "+k+"?", "nothing here knows the name %s of %s", x.name, x.key)
+				break
+			}
+		}
+	}
+}

@@ -225,6 +225,14 @@ func TestCheck(t *testing.T) {
 				"misspelt-flag warning decode.flags[1]: nothing here knows the flag --watchdog-timout of decode.flags[1]",
 				"misspelt-flag warning router.flags[0]: nothing here knows the flag --prefil-policy of router.flags[0]",
 			}},
+		{"misspelt names", r1, "sglang",
+			func(r *models.Recipe, _ *models.Site) {
+				r.Transfer, r.Router = "mooncak", &models.RouterSpec{Policy: "cache_awar", PrefillPolicy: "manual", DecodePolicy: "random"}
+			},
+			[]string{
+				"misspelt-name warning transfer: nothing here knows the name mooncak of transfer",
+				"misspelt-name warning router.policy: nothing here knows the name cache_awar of router.policy",
+			}},
 		{"flags of newer builds are no slips", r1, "sglang",
 			func(r *models.Recipe, _ *models.Site) {
 				r.Prefill.Flags = []string{"--enable-tp-lm-head", "--enable-ep-attention", "--log-level-grpc x", "--cuda-graph-min-bs 1", "--hicache-page", "--brand-new 3", "--quantization fp8"}
@@ -338,6 +346,9 @@ func TestAllowedFindingsStayVisible(t *testing.T) {
 	want := []engine.Finding{
 		{Rule: "mtp-without-algorithm", Severity: engine.Error, Path: "speculative.tokens", Allowed: "to measure the plain path"},
 		{Rule: "unknown-rule", Severity: engine.Error, Path: "allow.mtp-without-algorythm"},
+	}
+	if msg := findings[len(findings)-1].Msg; msg != `there is no rule "mtp-without-algorythm"; did you mean mtp-without-algorithm?` {
+		t.Error(msg)
 	}
 	for i := range findings {
 		findings[i].Msg, findings[i].WayOut = "", ""

@@ -26,6 +26,8 @@ type Inputs struct {
 	// which is a mistake that the caller reports; as with the mistakes above, only
 	// others are looked for.
 	Entry *catalog.Entry
+	// Models are the names in the catalog; empty: names are taken as they are.
+	Models []string
 	// Checks are the ids of all checks, of which files may waive some; empty:
 	// waivers are taken as they are.
 	Checks []string

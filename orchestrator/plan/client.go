@@ -41,6 +41,12 @@ func (b *builder) checkClients() {
 			b.fail("client", "client.concurrency is missing", "write at least one number, such as concurrency: [8, 16]")
 		default:
 			b.checkWords("client.command", c.Command, models.ClientWords(), b.clientWords(0, 0, c.Concurrency[0]))
+			// Words that follow from the concurrency tell the points apart too.
+			if len(c.Concurrency) > 1 && !slices.ContainsFunc(c.Command, func(text string) bool {
+				return strings.Contains(text, "{concurrency}") || strings.Contains(text, "{num_prompts}") || strings.Contains(text, "{num_warmups}")
+			}) {
+				b.warn("client.command does not use {concurrency}: the same command runs for each of %d values of client.concurrency", len(c.Concurrency))
+			}
 		}
 		for i, conc := range c.Concurrency {
 			if slices.Contains(c.Concurrency[:i], conc) {

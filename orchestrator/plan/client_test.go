@@ -88,6 +88,7 @@ func TestClientRefuses(t *testing.T) {
 func TestBracesAfterADollarStay(t *testing.T) {
 	t.Parallel()
 	in := inputs(t)
+	in.Recipe.Client.Concurrency = models.IntList{8}
 	in.Recipe.Client.Command = []string{"sh", "-c", "isl={isl}; echo ${isl} ${osl} ${nosuch} {nosuch}"}
 	p := build(t, in).Plan
 	if got, want := p.Client.Points[0].Argv[2], "isl=1024; echo ${isl} ${osl} ${nosuch} {nosuch}"; got != want {
@@ -95,6 +96,41 @@ func TestBracesAfterADollarStay(t *testing.T) {
 	}
 	if len(p.Warnings) != 1 || !strings.HasPrefix(p.Warnings[0], "client.command[2]: {nosuch} is none of the words that are replaced (concurrency, ") {
 		t.Errorf("warnings %q", p.Warnings)
+	}
+}
+
+// TestPointsThatAreTheSame: a command that no concurrency reaches runs as often as
+// there are points, and they measure one thing.
+func TestPointsThatAreTheSame(t *testing.T) {
+	t.Parallel()
+	const want = "client.command does not use {concurrency}: the same command runs for each of 2 values of client.concurrency"
+	for _, c := range []struct {
+		command []string
+		list    models.IntList
+		warned  bool
+	}{
+		{[]string{"bench"}, models.IntList{8, 16}, true},
+		{[]string{"bench"}, models.IntList{8}, false},
+		{[]string{"bench", "-c={concurrency}"}, models.IntList{8, 16}, false},
+		{[]string{"sh", "-c", "bench {num_prompts}"}, models.IntList{8, 16}, false},
+	} {
+		in := inputs(t)
+		in.Recipe.Client.Command, in.Recipe.Client.Concurrency = c.command, c.list
+		if got := contains(build(t, in).Plan.Warnings, want); got != c.warned {
+			t.Errorf("%q of %v: warned %t", c.command, c.list, got)
+		}
+	}
+}
+
+// TestExcludedModels: an exclusion for a misspelt model does nothing.
+func TestExcludedModels(t *testing.T) {
+	t.Parallel()
+	in := inputs(t)
+	in.Models = []string{"DeepSeek-R1", "small-moe"}
+	in.Site.Exclude = []models.Exclude{{Nodes: "gpu-1", Reason: "x", Models: []string{"deepseek-r1", "small-moe", "DeepSeek-R2", "another"}}}
+	want := []string{`exclude[0].models[0]: the catalog has no model "deepseek-r1"; did you mean "DeepSeek-R1"? As it is written, gpu-1 is not excluded for that one`}
+	if d := cmp.Diff(want, build(t, in).Plan.Warnings); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -33,6 +33,13 @@ func (b *builder) exclusions() {
 			b.warn("exclusion of %s (%s) expired on %s and is ignored; remove it from the site, or give it a new date", e.Nodes, e.Reason, e.Expires)
 			continue
 		}
+		for j, name := range e.Models {
+			// Another catalog may have it; what is probably a slip is told of.
+			near := models.Nearest(name, b.in.Models)
+			if near != "" && !slices.Contains(b.in.Models, name) && digits(near) == digits(name) {
+				b.warn("%s.models[%d]: the catalog has no model %q; did you mean %q? As it is written, %s is not excluded for that one", at, j, name, near, e.Nodes)
+			}
+		}
 		if len(e.Engines) > 0 && !slices.Contains(e.Engines, b.in.Recipe.Engine) ||
 			len(e.Models) > 0 && !slices.Contains(e.Models, b.in.Recipe.Model) {
 			continue
@@ -46,6 +53,16 @@ func (b *builder) exclusions() {
 		b.excluded = append(b.excluded, hosts...)
 		b.origins = append(b.origins, models.Origin{Key: at, Value: fmt.Sprintf("%s (%s)", e.Nodes, e.Reason), From: or(b.where("site", at), "site")})
 	}
+}
+
+// digits are those of a name: with others it names another version.
+func digits(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			return -1
+		}
+		return r
+	}, name)
 }
 
 // runtime copies how the site runs containers, defaults put in.

@@ -157,9 +157,13 @@ func (l *loading) build(v models.Variant) (*Prepared, error) {
 				Msg: fmt.Sprintf("the name that was given in place of the recipe's makes %q, which is not %s", v.Recipe.Name, f.Doc), Hint: "give a shorter one"})
 		}
 	}
+	var names []string
+	if l.catalog != nil {
+		names = l.catalog.Names()
+	}
 	res, err := plan.Build(plan.Inputs{
 		Recipe: v.Recipe, RecipePos: v.Positions, RecipeMistakes: v.Mistakes,
-		Site: l.site, SitePos: l.sitePos, SiteMistakes: l.siteMistakes, Entry: entry, Checks: preflight.IDs(),
+		Site: l.site, SitePos: l.sitePos, SiteMistakes: l.siteMistakes, Entry: entry, Checks: preflight.IDs(), Models: names,
 		Launcher: l.req.Launcher, SubmitEnv: l.req.Env, Understood: l.req.Understood, Env: l.req.Set,
 		Date: l.req.Now.UTC().Format(time.DateOnly), Tool: l.req.Tool, Files: l.files,
 	})

@@ -123,7 +123,11 @@ func (d *Document) checkField(at string, v reflect.Value, r Rules, formats map[s
 		}
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		if r.Min != nil && v.Int() < *r.Min {
-			d.Fail(at, fmt.Sprintf("%s must be at least %s, not %s", at, show(v, *r.Min), show(v, v.Int())), "")
+			hint := ""
+			if v.Kind() == reflect.Int64 && HasTextForm(v.Type()) { // a span of time
+				hint = "a number without a unit is seconds; write 90s, 45m or 8h"
+			}
+			d.Fail(at, fmt.Sprintf("%s must be at least %s, not %s", at, show(v, *r.Min), show(v, v.Int())), hint)
 		} else if r.Max != nil && v.Int() > *r.Max {
 			d.Fail(at, fmt.Sprintf("%s must be at most %s, not %s", at, show(v, *r.Max), show(v, v.Int())), "")
 		}

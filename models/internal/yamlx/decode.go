@@ -249,12 +249,31 @@ func (d *Document) wrongKind(path string, n *yaml.Node, want string) {
 		}
 	}
 	if want == "a list" && n.Kind == yaml.ScalarNode {
-		hint = "write [" + n.Value + "], or one item a line after \"- \""
+		hint = "write [" + inList(n.Value) + "], or one item a line after \"- \""
+		if strings.HasSuffix(path, "command") {
+			hint = "write [" + strings.Join(each(strings.Fields(n.Value), inList), ", ") + "]: each word is an item of its own"
+		}
 	}
 	if word, ok := bracedWord(n); ok && (want == "a text" || want == textOrMapping) {
 		hint = fmt.Sprintf("write \"{%s}\" in quotes if the text is meant; without them YAML reads a mapping", word)
 	}
 	d.failNode(n, path, fmt.Sprintf("%s must be %s, not %s", label(path), want, kindName(n)), hint)
+}
+
+// inList writes a text so that it can be an item of a list in brackets.
+func inList(text string) string {
+	if text == "" || strings.ContainsAny(text, "{}[],\"'#&*!|>%@`\n") || strings.Contains(text, ": ") {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+func each(list []string, f func(string) string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = f(s)
+	}
+	return out
 }
 
 // bracedWord returns the word of {word}: a mapping on one line with one key that

@@ -1,6 +1,7 @@
 package yamlx
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,6 +56,26 @@ func TestWordsInBracesWantQuotes(t *testing.T) {
 		_, _, es := decode(t, tt.text)
 		if len(es) != 1 || es[0].Msg != tt.msg || es[0].Hint != tt.hint {
 			t.Errorf("%q: %v", tt.text, es)
+		}
+	}
+}
+
+// TestListsForTexts: what is proposed in place of a text is a list that YAML reads.
+func TestListsForTexts(t *testing.T) {
+	t.Parallel()
+	var v struct {
+		Command []string `yaml:"command,omitempty"`
+		Flags   []string `yaml:"flags,omitempty"`
+	}
+	for _, tt := range []struct{ text, hint string }{
+		{"command: a --url {url} -n 1\n", `write [a, --url, "{url}", -n, 1]: each word is an item of its own`},
+		{"flags: --x 1\n", `write [--x 1], or one item a line after "- "`},
+		{"flags: --x {a,b}\n", `write ["--x {a,b}"], or one item a line after "- "`},
+	} {
+		_, err := Decode("f", []byte(tt.text), &v)
+		var es FieldErrors
+		if !errors.As(err, &es) || len(es) != 1 || es[0].Hint != tt.hint {
+			t.Errorf("%q: %v", tt.text, err)
 		}
 	}
 }

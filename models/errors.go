@@ -19,3 +19,6 @@ type Positions = yamlx.Positions
 
 // Nearest returns the name of names that was most probably meant by word, or "".
 func Nearest(word string, names []string) string { return yamlx.Nearest(word, names) }
+
+// KeyPath is the path of a key inside the mapping at path, as in Positions.
+func KeyPath(path, key string) string { return yamlx.Key(path, key) }

@@ -225,9 +225,10 @@ type ClientSpec struct {
 	Shell string `yaml:"shell,omitempty" enum:"login"`
 	// Concurrency lists how many requests are in flight, one point each.
 	Concurrency IntList `yaml:"concurrency" items:"some set" min:"1"`
-	// ISL is the number of input tokens a request.
+	// ISL is the number of input tokens a request; below the context length.
 	ISL int `yaml:"isl,omitempty" min:"1"`
-	// OSL is the number of output tokens a request.
+	// OSL is the number of output tokens a request; isl + osl should fit into the
+	// context length.
 	OSL int `yaml:"osl,omitempty" min:"1"`
 	// PromptsPerConcurrency is the number of prompts for each unit of
 	// concurrency; at least 16 prompts are sent in all.
@@ -269,7 +270,8 @@ type PreflightPolicy struct {
 	// Mode is "enforce" (default), "warn" (report, go on) or "off" (visible in
 	// the result).
 	Mode string `yaml:"mode,omitempty" enum:"enforce|warn|off"`
-	// Waive demotes a check to a warning: check id → reason.
+	// Waive demotes a check to a warning: check id → reason. An id that no check
+	// has is a mistake.
 	Waive map[string]string `yaml:"waive,omitempty" keys:"check" is:"reason"`
 }
 

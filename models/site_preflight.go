@@ -13,7 +13,7 @@ type PreflightSite struct {
 	// default 30s.
 	Budget Duration `yaml:"budget,omitempty" json:"budget,omitempty" min:"1000000000"`
 	// Waive demotes a check to a warning on this whole site: check id → reason.
-	// A run's own waivers are added to it.
+	// A run's own waivers are added to it. An id that no check has is a mistake.
 	Waive map[string]string `yaml:"waive,omitempty" json:"waive,omitempty" keys:"check" is:"reason"`
 
 	RDMA      PreflightRDMA      `yaml:"rdma,omitempty" json:"rdma,omitzero"`

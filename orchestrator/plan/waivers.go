@@ -41,5 +41,5 @@ func (b *builder) checkWaivers() {
 	}
 }
 
-// waiverKey is the key path of a waiver; ids have a point in them.
-func waiverKey(id string) string { return fmt.Sprintf("preflight.waive[%q]", id) }
+// waiverKey is the key path of a waiver.
+func waiverKey(id string) string { return models.KeyPath("preflight.waive", id) }

@@ -87,6 +87,8 @@ func TestIndependentMistakesShowTogether(t *testing.T) {
 			`r:9:39 prefill.tp: "x" is not a whole number in decimal digits`}},
 		{"waivers of both files", known + roles + "preflight: {waive: {host.nofle: lab, host.nofile: lab}}\n", goodSite + "preflight: {waive: {rdma.pcf: lab}}\n", []string{
 			`r:9:21 there is no check "host.nofle" to waive`, `s:8:21 there is no check "rdma.pcf" to waive`}},
+		{"a waiver that is no id is told of once", known + roles + "preflight: {waive: {nofile: lab}}\n", goodSite, []string{
+			`r:9:21 the key "nofile" in preflight.waive must be the id of a check, such as rdma.pfc, not "nofile"`}},
 		{"times that cannot be added up", known + roles + "time_limit: soon\nclient: {command: [a], concurrency: 8, duration: 100h}\n", goodSite, []string{
 			`r:9:13 time_limit: "soon" is not a duration`}},
 	} {

@@ -301,7 +301,8 @@ type Timeouts struct {
 	Eval Duration `yaml:"eval,omitempty" min:"1000000000"`
 	// Stall is the time that a decode worker may have requests in flight without a
 	// new token; what they wait for, a KV transfer or the engine, then counts as
-	// stalled. It must be longer than the longest prefill.
+	// stalled. It must be longer than the longest prefill, and on SGLang longer than
+	// half a minute: its gauges may be that old.
 	Stall Duration `yaml:"stall,omitempty" min:"1000000000"`
 	// Collect is the time to fetch logs and results.
 	Collect Duration `yaml:"collect,omitempty" min:"1000000000"`

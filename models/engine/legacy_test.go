@@ -115,6 +115,11 @@ func (c *compared) plan(cat *catalog.Catalog) (plan.Result, error) {
 	if err != nil {
 		return plan.Result{}, err
 	}
+	// A tuning call has prompts that its context cannot hold; what it composes counts.
+	if recipe.Allow == nil {
+		recipe.Allow = map[string]string{}
+	}
+	recipe.Allow["client-lengths"] = "as the call says"
 	site, sitePos, err := models.LoadSite("environment", sub.Site)
 	if err != nil {
 		return plan.Result{}, err

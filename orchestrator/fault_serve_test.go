@@ -298,6 +298,38 @@ func TestLostNodeExplainsWhatItsPeersSay(t *testing.T) {
 	})
 }
 
+// TestContainerThatComesUpLate: a daemon may go on with a creation that nobody waits
+// for any more. Only a container that never ran is taken away unasked.
+func TestContainerThatComesUpLate(t *testing.T) {
+	t.Parallel()
+	for state, removed := range map[string]bool{"Created": true, "Up 2 minutes": false} {
+		t.Run(state, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newScenario(t, 1, 1)
+				n := s.c.nodes["gpu-02"]
+				gone := false
+				n.look = func() (deploy.Leftovers, error) {
+					if gone {
+						return deploy.Leftovers{}, nil
+					}
+					return deploy.Leftovers{Containers: []string{"f44617d62f2f disagg-decode-0.0 " + state}}, nil
+				}
+				n.reap = func() (deploy.Reaped, error) {
+					gone = true
+					return deploy.Reaped{Runs: []deploy.Remains{{RunID: s.dir.ID(), Containers: []string{"f44617d62f2f disagg-decode-0.0"}, Removed: true}}}, nil
+				}
+				res := s.start()
+				if clean := len(res.Leftovers) == 0; clean != removed {
+					t.Errorf("leftovers: %+v", res.Leftovers)
+				}
+				if slices.Contains(res.Warnings, "on node gpu-02 something came up after its end, and was removed: f44617d62f2f disagg-decode-0.0") != removed {
+					t.Errorf("warnings: %q", res.Warnings)
+				}
+			})
+		})
+	}
+}
+
 func TestSecondLookAtALostNode(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -87,15 +87,19 @@ func (r *run) lookAgain(ctx context.Context, arrival <-chan Connection, first in
 	}
 }
 
-// onSecond takes what a second agent removed.
-func (r *run) onSecond(n *node, s deploy.Reaped) {
+// onRemoved takes what the last look, or a second agent, removed.
+func (r *run) onRemoved(n *node, s deploy.Reaped) {
 	var gone []string
 	for _, x := range s.Runs {
 		if x.Removed {
 			gone = append(gone, slices.Concat(x.Containers, x.Processes, x.Files)...)
 		}
 	}
-	if len(gone) > 0 {
+	switch {
+	case len(gone) == 0:
+	case !n.lost:
+		r.warn(events.Event{Node: n.name, Msg: fmt.Sprintf("on node %s something came up after its end, and was removed: %s", n.where(), joinMost(gone))})
+	default:
 		r.warn(events.Event{Node: n.name, Msg: fmt.Sprintf("node %s was reached again, and what its lost agent left was removed: %s", n.where(), joinMost(gone))})
 	}
 }

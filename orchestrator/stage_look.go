@@ -40,8 +40,7 @@ func (r *run) stageLook(ctx context.Context) error {
 		if slices.Contains(lost, n) {
 			return r.lookAgain(ctx, again[n.name], pids[n], ports[n], until)
 		}
-		left, err := r.lookUntil(ctx, n.conn, ports[n], until)
-		return look{left: left}, err
+		return r.lookUntil(ctx, n.conn, ports[n], until)
 	})
 	if errors.Is(err, errLeave) {
 		return err
@@ -50,7 +49,7 @@ func (r *run) stageLook(ctx context.Context) error {
 		l, ok := a.ok[n]
 		if ok {
 			n.again = n.lost
-			r.onSecond(n, l.reaped)
+			r.onRemoved(n, l.reaped)
 			r.looked = append(r.looked, n.name)
 		} else {
 			l.left.Unverified = []string{r.notLooked(n, a.bad[n])}
@@ -62,21 +61,36 @@ func (r *run) stageLook(ctx context.Context) error {
 	return r.leftovers()
 }
 
-// look is what was found on one node; reaped only by a second agent.
+// look is what was found on one node; reaped is what the look took away.
 type look struct {
 	left   deploy.Leftovers
 	reaped deploy.Reaped
 }
 
-// lookUntil looks at a node until nothing is left or time is up.
-func (r *run) lookUntil(ctx context.Context, conn Node, ports []int, until time.Time) (deploy.Leftovers, error) {
+// lookUntil looks at a node until nothing is left or time is up. A container that was
+// created after its creation had failed, because the daemon went on with what nobody
+// waited for any more, is taken away.
+func (r *run) lookUntil(ctx context.Context, conn Node, ports []int, until time.Time) (look, error) {
+	var l look
 	for {
-		l, err := conn.Look(ctx, r.id, ports)
-		if err != nil || l.Clean() || !time.Now().Before(until) || !pause(ctx, lookEvery) {
+		var err error
+		l.left, err = conn.Look(ctx, r.id, ports)
+		if err != nil || l.left.Clean() || !time.Now().Before(until) || !pause(ctx, lookEvery) {
 			return l, err
 		}
+		if r.oneHost() || !slices.ContainsFunc(l.left.Containers, neverRan) {
+			continue
+		}
+		reaped, err := conn.Reap(ctx, deploy.ReapRequest{RunID: r.id, Remove: true, Leads: true})
+		if err != nil {
+			return l, err
+		}
+		l.reaped.Runs = append(l.reaped.Runs, reaped.Runs...)
 	}
 }
+
+// neverRan says of a container, as a look lists it, that nothing was started in it.
+func neverRan(container string) bool { return strings.HasSuffix(strings.ToLower(container), " created") }
 
 // notLooked says of a node that nobody saw it, and how to.
 func (r *run) notLooked(n *node, err error) string {

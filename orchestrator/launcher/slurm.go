@@ -418,8 +418,15 @@ func (v *SlurmView) badNodes(ctx context.Context, of []string) string {
 	}
 	var out string
 	for _, n := range all {
-		if why := n.Unusable(); why != "" && slices.Contains(of, n.Name) {
-			out += "; " + n.Name + " is " + strings.TrimPrefix(why, "does not answer: ")
+		if !slices.Contains(of, n.Name) {
+			continue
+		}
+		// While the job ends, a node that was set down is completing, with a reason.
+		switch why := n.Unusable(); {
+		case why != "":
+			out += fmt.Sprintf("; %s: %s", n.Name, why)
+		case n.Reason != "":
+			out += fmt.Sprintf("; %s: %s: %s", n.Name, n.State, n.Reason)
 		}
 	}
 	return out

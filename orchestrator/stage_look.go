@@ -90,7 +90,9 @@ func (r *run) lookUntil(ctx context.Context, conn Node, ports []int, until time.
 }
 
 // neverRan says of a container, as a look lists it, that nothing was started in it.
-func neverRan(container string) bool { return strings.HasSuffix(strings.ToLower(container), " created") }
+func neverRan(container string) bool {
+	return strings.HasSuffix(strings.ToLower(container), " created")
+}
 
 // notLooked says of a node that nobody saw it, and how to.
 func (r *run) notLooked(n *node, err error) string {

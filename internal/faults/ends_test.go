@@ -68,7 +68,7 @@ func endTrials() map[string]trial {
 	}}
 	terminal := trial{
 		start: func(r *rig) func() world.Said {
-			job := r.allocate(2)
+			job, _ := r.allocate(2)
 			term := r.atTerminal(r.Bin, "run", "recipe.yaml", "--jobid", job)
 			r.heal = func(r *rig) { r.Want(r.Run("scancel", job), 0) }
 			r.do = func(r *rig) {
@@ -202,7 +202,7 @@ func programTrials() map[string]trial {
 		},
 		"second-run": {
 			start: func(r *rig) func() world.Said {
-				job := r.allocate(2)
+				job, _ := r.allocate(2)
 				_, wait := r.Start(r.Bin, "run", "recipe.yaml", "--jobid", job)
 				r.ClientRuns()
 				first := r.Newest()

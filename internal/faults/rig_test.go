@@ -27,6 +27,7 @@ type rig struct {
 	enginePID       int    // of decode-0.0, in its node's table
 	at              time.Time
 	healed          bool
+	hung            string    // node whose slurmd hangs
 	frozen          string    // container
 	term            *terminal // that the run is at, if it is at one
 }
@@ -119,20 +120,21 @@ func (r *rig) submit() func() world.Said {
 	return func() world.Said { return r.Disagg("wait", r.RunPath()) }
 }
 
-// allocate gets an allocation of the user's own.
-func (r *rig) allocate(nodes int) (job string) {
+// allocate gets an allocation of the user's own, and says which nodes it has.
+func (r *rig) allocate(count int) (job string, nodes []string) {
 	r.T.Helper()
-	s := r.Run("sbatch", "--parsable", fmt.Sprintf("--nodes=%d", nodes), "--gres=gpu:8", "--exclusive", "--time=6", "--output=/dev/null", "--wrap", "sleep 360")
+	s := r.Run("sbatch", "--parsable", fmt.Sprintf("--nodes=%d", count), "--gres=gpu:8", "--exclusive", "--time=6", "--output=/dev/null", "--wrap", "sleep 360")
 	r.Want(s, 0)
 	job = strings.TrimSpace(s.Out)
 	for range 600 {
 		if strings.TrimSpace(r.MustRun(r.T, "squeue", "--noheader", "--jobs="+job, "--format=%T")) == "RUNNING" {
-			return job
+			list := strings.TrimSpace(r.MustRun(r.T, "squeue", "--noheader", "--jobs="+job, "--format=%N"))
+			return job, strings.Fields(r.MustRun(r.T, "scontrol", "show", "hostnames", list))
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
 	r.T.Fatalf("job %s does not start", job)
-	return ""
+	return "", nil
 }
 
 // serving waits until the client runs and learns where everything is.

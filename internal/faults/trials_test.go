@@ -229,16 +229,14 @@ func stopTrials() map[string]trial {
 // stopSlurmdBefore has the slurmd of an allocation's last node hang before the run
 // starts its agents.
 func stopSlurmdBefore() trial {
-	var hung string
 	return trial{
 		recipe: "spares: 1\n",
 		start: func(r *rig) func() world.Said {
-			job := r.allocate(3)
-			nodes := strings.Fields(r.MustRun(r.T, "scontrol", "show", "hostnames", strings.TrimSpace(r.MustRun(r.T, "squeue", "--noheader", "--jobs="+job, "--format=%N"))))
-			hung = nodes[len(nodes)-1]
-			r.Must(r.SignalDaemon(hung, lab.Slurmd, syscall.SIGSTOP))
+			job, nodes := r.allocate(3)
+			r.hung = nodes[len(nodes)-1]
+			r.Must(r.SignalDaemon(r.hung, lab.Slurmd, syscall.SIGSTOP))
 			r.heal = func(r *rig) {
-				r.Must(r.SignalDaemon(hung, lab.Slurmd, syscall.SIGCONT))
+				r.Must(r.SignalDaemon(r.hung, lab.Slurmd, syscall.SIGCONT))
 				r.Want(r.Run("scancel", job), 0)
 			}
 			_, wait := r.Start(r.Bin, "run", "recipe.yaml", "--jobid", job)
@@ -252,11 +250,11 @@ func stopSlurmdBefore() trial {
 		check: func(r *rig, _ world.Said) {
 			res := r.Result()
 			for _, n := range res.Nodes {
-				if used := len(n.Plan) > 0; used != (n.Name != hung) {
+				if used := len(n.Plan) > 0; used != (n.Name != r.hung) {
 					r.T.Errorf("%s: used %v, %s", n.Name, used, n.Note)
 				}
 			}
-			want := regexp.MustCompile("node " + hung + ` was not reached \(.*no step with it works .*\); the run goes on without it`)
+			want := regexp.MustCompile("node " + r.hung + ` was not reached \(.*no step with it works .*\); the run goes on without it`)
 			if !slices.ContainsFunc(res.Warnings, want.MatchString) {
 				r.T.Errorf("warnings: %q", res.Warnings)
 			}
@@ -366,24 +364,19 @@ func placeTrials() map[string]trial {
 	}
 }
 
-// storeFull gives the last node a container store without room for one container
-// more, and has the run on the last two.
+// storeFull gives the last node of an allocation of its own a container store without
+// room for one container more.
 func storeFull() trial {
-	node := ""
-	store := func(r *rig) string {
-		return filepath.Join(r.Dir, "..", "..", "nodes", node, "docker", "containers")
-	}
-	return trial{
-		single: true,
-		early: func(r *rig) {
-			node = r.Nodes()[len(r.Nodes())-1]
-			r.MustExec(r.T, node, "mount", "-t", "tmpfs", "-o", "size=4k,nr_inodes=8", "tmpfs", store(r))
-			r.only(r.Nodes()[len(r.Nodes())-2:]...)
-		},
-		heal: func(r *rig) {
-			if node != "" {
-				r.MustExec(r.T, node, "umount", store(r))
-			}
-		},
-	}
+	return trial{start: func(r *rig) func() world.Said {
+		job, nodes := r.allocate(2)
+		last := nodes[len(nodes)-1]
+		store := filepath.Join(r.Dir, "..", "..", "nodes", last, "docker", "containers")
+		r.MustExec(r.T, last, "mount", "-t", "tmpfs", "-o", "size=4k,nr_inodes=8", "tmpfs", store)
+		r.heal = func(r *rig) {
+			r.MustExec(r.T, last, "umount", store)
+			r.Want(r.Run("scancel", job), 0)
+		}
+		_, wait := r.Start(r.Bin, "run", "recipe.yaml", "--jobid", job)
+		return wait
+	}}
 }

@@ -381,6 +381,9 @@ func (t *tail) describe(how string) string {
 type SlurmView struct {
 	Client *slurm.Client
 	ID     string
+	// Nodes are those of the allocation. Slurm takes nodes out of a job's own list as
+	// they are done with it, and those that are down first.
+	Nodes []string
 }
 
 var _ orchestrator.Scheduler = (*SlurmView)(nil)
@@ -403,19 +406,42 @@ func (v *SlurmView) Job(ctx context.Context) (orchestrator.JobView, error) {
 	if ending, node := j.Ending(); ending {
 		view.Why, view.NodeDown = cmp.Or(why, string(j.State)), node
 		if node {
-			view.Why += v.badNodes(ctx, j.Nodes)
+			view.Why += v.badNodes(ctx)
 		}
 	}
 	return view, nil
 }
 
-// badNodes says which nodes of a job Slurm holds for bad, in its own words and those
+// The signal of a job that ends because of a node may come before Slurm's own list has
+// the node: it is asked for so long, in such steps.
+const (
+	badNodeTime  = 2 * time.Second
+	badNodePause = 250 * time.Millisecond
+)
+
+// badNodes says which nodes of the job Slurm holds for bad, in its own words and those
 // of whoever set them so; "" where it does not tell.
-func (v *SlurmView) badNodes(ctx context.Context, of []string) string {
-	all, err := v.Client.Nodes(ctx, "")
-	if err != nil {
-		return "" // that it is a node is known, which one is not
+func (v *SlurmView) badNodes(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, badNodeTime)
+	defer cancel()
+	for {
+		all, err := v.Client.Nodes(ctx, "")
+		if err != nil {
+			return "" // that it is a node is known, which one is not
+		}
+		if out := named(all, v.Nodes); out != "" {
+			return out
+		}
+		select {
+		case <-ctx.Done():
+			return ""
+		case <-time.After(badNodePause):
+		}
 	}
+}
+
+// named says what is wrong with those of the nodes with which something is.
+func named(all []slurm.Node, of []string) string {
 	var out string
 	for _, n := range all {
 		if !slices.Contains(of, n.Name) {

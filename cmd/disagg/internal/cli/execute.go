@@ -47,7 +47,7 @@ func (a *app) execute(ctx context.Context, dir *rundir.Dir, p *models.Plan, w wh
 		}
 		// Without an answer the scheduler's default is counted on.
 		opts.KillWait, _ = client.KillWait(ctx)
-		opts.Scheduler = &launcher.SlurmView{Client: client, ID: w.job}
+		opts.Scheduler = &launcher.SlurmView{Client: client, ID: w.job, Nodes: w.nodes}
 	default:
 		return result.Result{}, usagef("there is no launcher %q", w.launcher)
 	}

@@ -30,7 +30,7 @@ func TestWhyTheSchedulerEndsIt(t *testing.T) {
 		{"the time limit", JobView{State: JobRunning, Why: "it reached its time limit (TimeLimit)"}, false, result.Cancelled, ExitTerminated,
 			`asked to end by SIGTERM: it reached its time limit (TimeLimit)`},
 		{"a node is down", JobView{State: JobRunning, Why: "a node it needs is down (NodeDown)", NodeDown: true}, true, result.Failed, ExitWorkload,
-			`the scheduler ends job 42 because of a node: a node it needs is down (NodeDown); not heard of: gpu-02`},
+			`the scheduler ends job 42 because of a node: a node it needs is down (NodeDown); not heard of: gpu-02; gpu-02: down: psu broken`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

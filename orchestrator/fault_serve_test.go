@@ -744,6 +744,8 @@ type fakeScheduler func() (JobView, error)
 
 func (f fakeScheduler) Job(context.Context) (JobView, error) { return f() }
 
+func (f fakeScheduler) BadNodes(context.Context) string { return "gpu-02: down: psu broken" }
+
 func TestSchedulersView(t *testing.T) {
 	t.Parallel()
 	t.Run("it says that the job has ended", func(t *testing.T) {

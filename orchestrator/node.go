@@ -97,4 +97,7 @@ type JobView struct {
 type Scheduler interface {
 	// Job tells how it sees the job. An error, like JobUnknown, says nothing of it.
 	Job(ctx context.Context) (JobView, error)
+	// BadNodes says which nodes of the job it holds for bad, and why, in its own words
+	// and those of whoever set them so; "" when it does not tell before ctx ends.
+	BadNodes(ctx context.Context) string
 }

@@ -67,10 +67,28 @@ func (r *run) askWhy() {
 		case v.NodeDown:
 			// Nobody asked for the end: a node failed, and the job with it.
 			r.stop.after = true
-			r.fail(&failure{what: fmt.Sprintf("the scheduler ends job %s because of a node: %s%s", r.Job, v.Why, r.silentNodes()), outside: true})
+			f := &failure{what: fmt.Sprintf("the scheduler ends job %s because of a node: %s%s", r.Job, v.Why, r.silentNodes()), outside: true}
+			r.fail(f)
+			r.askWhich(f)
 		default:
 			r.stop.why += ": " + v.Why
 			r.emit(events.Event{Kind: events.Signal, Msg: "the scheduler says why: " + v.Why})
+		}
+	})
+}
+
+// askWhich asks the scheduler which node it means, while there is time.
+func (r *run) askWhich(f *failure) {
+	ctx, cancel := context.WithTimeout(r.bg, whyTime)
+	r.asking++
+	call(ctx, r, func(ctx context.Context) (string, error) {
+		defer cancel()
+		return r.Scheduler.BadNodes(ctx), nil
+	}, func(which string, _ error) {
+		r.asking--
+		if which != "" {
+			f.what += "; " + which
+			r.emit(events.Event{Kind: events.Warning, Msg: "the scheduler says of its nodes: " + which})
 		}
 	})
 }

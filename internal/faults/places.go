@@ -48,7 +48,7 @@ func scheduler() []Fault {
 			Cause:   `asked to end by (the time limit|SIGTERM)`,
 			Printed: `asked to end by the time limit: the allocation ends at 2026-03-01T12:15:33Z`, Bound: 130 * time.Second, Kept: everything()},
 		{ID: "node-set-down", Group: Scheduler, What: "an administrator sets a worker's node down", Codes: []int{7},
-			Cause:   `the scheduler ends job \d+ because of a node: a node it needs is down \(NodeDown\).*; node\d+: [a-z ]+: fault`,
+			Cause:   `the scheduler ends job \d+ because of a node: a node it needs is down \(NodeDown\)(; not heard of: [^;]*)?(; node\d+: [a-z ]+: fault)?$`,
 			Printed: `the scheduler ends job 4711 because of a node: a node it needs is down (NodeDown); node7: down: fault`, Bound: ending, Kept: everything(),
 			Note: "the signal is the same as for scancel; the scheduler is asked why it came"},
 		{ID: "preempted", Group: Scheduler, What: "a job of a higher partition takes the nodes", Codes: []int{143},

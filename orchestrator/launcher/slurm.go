@@ -405,25 +405,16 @@ func (v *SlurmView) Job(ctx context.Context) (orchestrator.JobView, error) {
 	}
 	if ending, node := j.Ending(); ending {
 		view.Why, view.NodeDown = cmp.Or(why, string(j.State)), node
-		if node {
-			view.Why += v.badNodes(ctx)
-		}
 	}
 	return view, nil
 }
 
-// The signal of a job that ends because of a node may come before Slurm's own list has
-// the node: it is asked for so long, in such steps.
-const (
-	badNodeTime  = 2 * time.Second
-	badNodePause = 250 * time.Millisecond
-)
+// badNodePause is the time between two questions for bad nodes: the signal of a job that
+// ends because of a node may come before Slurm's own list has the node.
+const badNodePause = 200 * time.Millisecond
 
-// badNodes says which nodes of the job Slurm holds for bad, in its own words and those
-// of whoever set them so; "" where it does not tell.
-func (v *SlurmView) badNodes(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, badNodeTime)
-	defer cancel()
+// BadNodes implements orchestrator.Scheduler.
+func (v *SlurmView) BadNodes(ctx context.Context) string {
 	for {
 		all, err := v.Client.Nodes(ctx, "")
 		if err != nil {
@@ -442,7 +433,7 @@ func (v *SlurmView) badNodes(ctx context.Context) string {
 
 // named says what is wrong with those of the nodes with which something is.
 func named(all []slurm.Node, of []string) string {
-	var out string
+	var out []string
 	for _, n := range all {
 		if !slices.Contains(of, n.Name) {
 			continue
@@ -450,12 +441,12 @@ func named(all []slurm.Node, of []string) string {
 		// While the job ends, a node that was set down is completing, with a reason.
 		switch why := n.Unusable(); {
 		case why != "":
-			out += fmt.Sprintf("; %s: %s", n.Name, why)
+			out = append(out, n.Name+": "+why)
 		case n.Reason != "":
-			out += fmt.Sprintf("; %s: %s: %s", n.Name, n.State, n.Reason)
+			out = append(out, n.Name+": "+n.State+": "+n.Reason)
 		}
 	}
-	return out
+	return strings.Join(out, "; ")
 }
 
 // Setup is what all launchers share: who the agents belong to and what the site

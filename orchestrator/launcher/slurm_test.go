@@ -108,7 +108,7 @@ func TestBadNodesAreNamed(t *testing.T) {
 		{Name: "gpu-57", State: "completing", Reason: "bad fan"}, {Name: "gpu-58", State: "down", Silent: true, Reason: "Not responding"},
 		{Name: "gpu-59", State: "down", Reason: "another job's"},
 	}
-	const want = "; gpu-56: down: psu broken; gpu-57: completing: bad fan; gpu-58: does not answer: Not responding"
+	const want = "gpu-56: down: psu broken; gpu-57: completing: bad fan; gpu-58: does not answer: Not responding"
 	if got := named(all, []string{"gpu-55", "gpu-56", "gpu-57", "gpu-58"}); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

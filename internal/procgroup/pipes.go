@@ -1,10 +1,13 @@
 package procgroup
 
 import (
+	"errors"
 	"io"
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // plumbing is the descriptors between this process and the program.
@@ -128,15 +131,49 @@ func (pl *plumbing) pump(stdin []byte) {
 func copyOut(o outPipe) {
 	buf := make([]byte, 64<<10)
 	failed := false
-	for {
-		n, err := o.r.Read(buf)
-		if n > 0 && !failed {
-			_, werr := o.w.Write(buf[:n])
+	give := func(b []byte) {
+		if len(b) > 0 && !failed {
+			_, werr := o.w.Write(b)
 			failed = werr != nil
 		}
+	}
+	for {
+		n, err := o.r.Read(buf)
+		give(buf[:n])
 		if err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				o.rest(buf, give)
+			}
 			return
 		}
+	}
+}
+
+// mostRest bounds what is read of a pipe without waiting; no pipe holds more unless a
+// program that outlived the group's leader goes on writing.
+const mostRest = 1 << 20
+
+// rest reads what is in the pipe already. Time may be up because this process was not
+// let run, and what the program has written is not lost for that.
+func (o outPipe) rest(buf []byte, give func([]byte)) {
+	if o.r.SetReadDeadline(time.Time{}) != nil {
+		return
+	}
+	raw, err := o.r.SyscallConn()
+	if err != nil {
+		return
+	}
+	for total := 0; total < mostRest; {
+		n := 0
+		err := raw.Read(func(fd uintptr) bool {
+			n, _ = unix.Read(int(fd), buf) // non-blocking: an empty pipe is an error
+			return true
+		})
+		if err != nil || n <= 0 {
+			return
+		}
+		give(buf[:n])
+		total += n
 	}
 }
 

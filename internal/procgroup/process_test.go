@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -272,5 +274,33 @@ func TestStartRefusesWhatIsForRun(t *testing.T) {
 	c.Timeout = time.Second
 	if _, err := Start(t.Context(), c); err == nil || err.Error() != "start program: Timeout and MaxOutput are for Run" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// slowOnce is a writer that holds up its first call, as a process does that is not let
+// run for a while.
+type slowOnce struct {
+	once sync.Once
+	n    atomic.Int64
+}
+
+func (w *slowOnce) Write(p []byte) (int, error) {
+	w.once.Do(func() { time.Sleep(drainDelay + 100*time.Millisecond) })
+	w.n.Add(int64(len(p)))
+	return len(p), nil
+}
+
+// TestOutputOfAStarvedReader: what the program wrote before its end is delivered,
+// although it was not read in time.
+func TestOutputOfAStarvedReader(t *testing.T) {
+	t.Parallel()
+	var w slowOnce
+	p, err := Start(t.Context(), Command{Argv: []string{"sh", "-c", "printf x; sleep 0.05; head -c 60000 /dev/zero"}, Env: os.Environ(), Stdout: &w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Wait()
+	if n := w.n.Load(); n != 60001 {
+		t.Errorf("%d bytes of 60001 were delivered", n)
 	}
 }

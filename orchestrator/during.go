@@ -71,7 +71,7 @@ func (r *run) toLookAt(want func(*node) bool) []PreflightNode {
 	var out []PreflightNode
 	for _, n := range r.used() {
 		if n.usable() && want(n) {
-			out = append(out, PreflightNode{Name: n.name, Node: n.conn, Plan: n.plan, Dir: n.dir})
+			out = append(out, n.forPreflight())
 		}
 	}
 	return out

@@ -27,6 +27,11 @@ func (r *run) stagePreflightImage(ctx context.Context) error {
 	}, false)
 }
 
+// forPreflight is a node as it is given to the checks.
+func (n *node) forPreflight() PreflightNode {
+	return PreflightNode{Name: n.name, Node: n.conn, Plan: n.plan, Dir: n.dir}
+}
+
 func (r *run) preflight(ctx context.Context, what string, check func(context.Context, []PreflightNode) (PreflightReport, error), replace bool) error {
 	switch {
 	case r.plan.Preflight.Mode == "off":
@@ -39,7 +44,7 @@ func (r *run) preflight(ctx context.Context, what string, check func(context.Con
 	var nodes []PreflightNode
 	for _, n := range r.nodes {
 		if n.usable() && (replace || len(n.plan) > 0) {
-			pn := PreflightNode{Name: n.name, Node: n.conn, Plan: n.plan, Dir: n.dir}
+			pn := n.forPreflight()
 			if !replace {
 				pn.Images = r.probes(n)
 			}

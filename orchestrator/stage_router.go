@@ -86,8 +86,12 @@ func (r *run) untilTold(ctx context.Context, p *proc, what string, more func() s
 			if last != nil {
 				text += " (" + last.Error() + ")"
 			}
-			if more != nil && more() != "" {
-				text += "; " + more()
+			said := ""
+			if more != nil {
+				said = more()
+			}
+			if said != "" {
+				text += "; " + said
 			} else if p.lastLine != "" {
 				text += fmt.Sprintf("; last line of %s %q", p.ID, p.lastLine)
 			}

@@ -233,9 +233,11 @@ func (r *run) hurryHung() {
 }
 
 func (r *run) actOn(f *finding) {
-	switch {
-	case f.told:
+	if f.told {
 		return
+	}
+	f.told = true
+	switch {
 	case !f.still():
 		r.warn(r.procs[f.process].warning(f.what + "; it went on by itself"))
 	case r.plan.Deaf == deafWarn:
@@ -251,10 +253,8 @@ func (r *run) actOn(f *finding) {
 			r.emit(e)
 		}
 	default:
-		f.told = true
 		r.fail(f.failure)
 	}
-	f.told = true
 }
 
 // deafWarn is the site's choice to go on with a deaf worker.

@@ -25,7 +25,7 @@ func Matching(prefix string) []string {
 		return nil
 	}
 	var out []string
-	for _, d := range append(checks.Docs(), checks.RunDocs()...) {
+	for _, d := range checks.AllDocs() {
 		if strings.HasPrefix(d.ID, prefix) {
 			out = append(out, d.ID)
 		}
@@ -36,7 +36,7 @@ func Matching(prefix string) []string {
 // nearest suggests the id that differs in the fewest letters.
 func nearest(id string) string {
 	best, dist := "", 5
-	for _, x := range append(checks.Docs(), checks.RunDocs()...) {
+	for _, x := range checks.AllDocs() {
 		if d := distance(id, x.ID); d < dist {
 			best, dist = x.ID, d
 		}

@@ -306,12 +306,7 @@ func medianOf(grown []Growth, name string) int64 {
 // judgePauses finds priorities that the switch pauses although they are not
 // lossless on this node.
 func (s Span) judgePauses(grown []Growth) []Finding {
-	lossless := map[int]bool{}
-	for _, q := range s.Before.QoS() {
-		for _, p := range q.Lossless() {
-			lossless[p] = true
-		}
-	}
+	lossless := s.Before.lossless()
 	if len(lossless) == 0 {
 		return nil
 	}

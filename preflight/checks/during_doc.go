@@ -1,5 +1,8 @@
 package checks
 
+// AllDocs documents every check, and what is found while a run is on.
+func AllDocs() []Doc { return append(Docs(), RunDocs()...) }
+
 // RunDocs documents what is found while a run is on.
 func RunDocs() []Doc {
 	return []Doc{

@@ -7,7 +7,7 @@ import (
 
 // Explain says what a check is about; ok is false for an id that does not exist.
 func Explain(id string) (d Doc, hard bool, ok bool) {
-	for _, x := range append(Docs(), RunDocs()...) {
+	for _, x := range AllDocs() {
 		if x.ID == id {
 			d, ok = x, true
 		}
@@ -59,7 +59,7 @@ matters, without one the site file does. Exit code 4 says that a node is unfit.
 This file is written from the checks' own data: go test ./preflight -update.
 `)
 	area := ""
-	for _, d := range append(Docs(), RunDocs()...) {
+	for _, d := range AllDocs() {
 		a, _, _ := strings.Cut(d.ID, ".")
 		if a != area {
 			area = a

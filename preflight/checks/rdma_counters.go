@@ -54,12 +54,7 @@ func judgeCounters(v *View) []Finding {
 			}
 		}
 	}
-	lossless := map[int]bool{}
-	for _, q := range v.QoS() {
-		for _, p := range q.Lossless() {
-			lossless[p] = true
-		}
-	}
+	lossless := v.lossless()
 	for _, net := range v.commandsOf(facts.EthtoolStat) {
 		c := v.Facts.Commands[facts.Of(facts.EthtoolStat, net)]
 		dev := v.deviceBehind(net)
@@ -87,6 +82,17 @@ func judgeCounters(v *View) []Finding {
 		return []Finding{skip("no source of counters was read")}
 	}
 	return orPass(out, "no rail stands out")
+}
+
+// lossless are the priorities that are lossless on some NIC of the node.
+func (v *View) lossless() map[int]bool {
+	out := map[int]bool{}
+	for _, q := range v.QoS() {
+		for _, p := range q.Lossless() {
+			out[p] = true
+		}
+	}
+	return out
 }
 
 // pauseCounters are the names NIC drivers give received pauses of one priority.
